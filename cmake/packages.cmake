@@ -1,0 +1,22 @@
+# Third-party libraries, all from Debian packages. One imported target each.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET libevent_core libevent_pthreads)
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
+pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
+pkg_check_modules(RDKAFKA REQUIRED IMPORTED_TARGET rdkafka)
+pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
+pkg_check_modules(LIBJWT REQUIRED IMPORTED_TARGET libjwt)
+pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET libcrypto)
+
+# Debian ships llhttp as C sources. Strict mode must be the same for it and for every includer.
+set(LLHTTP_SOURCE_DIR /usr/share/llhttp CACHE PATH "llhttp's C sources (package node-llhttp)")
+set(LLHTTP_INCLUDE_DIR /usr/share/include/llhttp CACHE PATH "llhttp.h (package node-llhttp)")
+file(GLOB llhttp_sources ${LLHTTP_SOURCE_DIR}/*.c)
+if(NOT llhttp_sources)
+    message(FATAL_ERROR "llhttp's sources are not in ${LLHTTP_SOURCE_DIR}: install node-llhttp")
+endif()
+add_library(llhttp STATIC ${llhttp_sources})
+target_include_directories(llhttp SYSTEM PUBLIC ${LLHTTP_INCLUDE_DIR})
+target_compile_definitions(llhttp PUBLIC LLHTTP_STRICT_MODE=1)
+target_compile_options(llhttp PRIVATE -w -O2)
