@@ -2,7 +2,9 @@
  *
  * The environment wins over --config FILE, which wins over the default. A bad value, an unknown name
  * in the file (a name of any URR daemon is known), a missing required setting, a secret shorter than
- * 32 bytes: refused at start, with the setting's name and what would be right. */
+ * 32 bytes, two equal secrets: refused at start, with the setting's name and what would be right. An
+ * empty value counts as not given. In the file: KEY=value lines, blank lines and # comments; a value may
+ * stand in single or double quotes, which are taken off. */
 #ifndef CONFIG_H
 #define CONFIG_H
 #include <stdbool.h>
@@ -21,7 +23,10 @@ enum config_type {
     CONFIG_URL     /* scheme one of `choices`; printed without its password */
 };
 
-enum { CONFIG_OPTIONAL = 1 }; /* flag: an empty value is fine where `fallback` is NULL */
+enum {
+    CONFIG_OPTIONAL = 1, /* flag: may be absent where `fallback` is NULL */
+    CONFIG_BASE64 = 2    /* flag of a secret: its length counts after Base64 decoding, if it decodes */
+};
 
 struct config_item {
     const char *name;
@@ -35,7 +40,8 @@ struct config_item {
 
 struct config; /* opaque, immutable once loaded: any thread may read */
 
-/* `tables` is an array of tables, each ending with a NULL name; the array ends with NULL. `known` lists
+/* `tables` is an array of tables, each ending with a NULL name; the array ends with NULL; where two hold
+ * the same name the first counts. Tables are borrowed for the config's life. `known` lists
  * further names that a file may hold (settings of the other daemons), ending with NULL; may be NULL.
  * `file` may be NULL. RC_FATAL: *f names the setting. The caller frees *out with config_free(). */
 int config_load(const struct config_item *const *tables, const char *const *known, const char *file,
@@ -43,10 +49,13 @@ int config_load(const struct config_item *const *tables, const char *const *know
 void config_free(struct config *c);
 
 /* `name` must be in the tables with the fitting type (aborts otherwise: a programming error). An
- * optional setting without value reads as NULL. Strings live as long as the config. */
+ * optional setting without value reads as NULL, 0, false. Strings live as long as the config. */
 const char *config_str(const struct config *c, const char *name); /* STRING, CHOICE, SECRET, URL */
 int64_t config_int(const struct config *c, const char *name);
 bool config_bool(const struct config *c, const char *name);
+
+/* The value as it may be shown (no secret, no password), in `scratch`; NULL when absent. */
+const char *config_show(const struct config *c, const char *name, struct buf *scratch);
 
 /* Appends what --help prints of the settings; `c` may be NULL, else the values in force are shown
  * (secrets as "(set)"). */
