@@ -17,7 +17,7 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max);
-void buf_done(struct buf *b); /* frees; accepts a zeroed struct */
+void buf_done(struct buf *b);  /* frees; accepts a zeroed struct */
 void buf_reset(struct buf *b); /* empties, keeps the memory, clears `failed` */
 
 /* Each returns 0, or RC_REJECT with the content unchanged and `failed` set. */

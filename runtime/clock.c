@@ -12,7 +12,8 @@ static int64_t now(clockid_t id, int64_t per_second)
 {
     struct timespec ts;
     (void)clock_gettime(id, &ts);
-    return (int64_t)ts.tv_sec * per_second + (int64_t)ts.tv_nsec / (INT64_C(1000000000) / per_second);
+    return (int64_t)ts.tv_sec * per_second +
+           (int64_t)ts.tv_nsec / (INT64_C(1000000000) / per_second);
 }
 
 int64_t clock_wall_ms(void)
