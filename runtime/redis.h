@@ -17,10 +17,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/metrics.h"
+
 struct embed_file;
 struct fault;
 struct loop;
-struct metric_def;
 struct redis;
 struct redisReply; /* <hiredis/hiredis.h>; redis_reply_*() below are enough for most callers */
 
