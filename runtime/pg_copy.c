@@ -1,6 +1,8 @@
 /* pg_copy.c - scripts and COPY: the parts of libpq that pipeline mode cannot do. */
 #include "runtime/pg_internal.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/clock.h"
@@ -8,9 +10,34 @@
 
 enum { CHUNK = 65536 }; /* handed to libpq at once, so that its buffer stays small */
 
-/* All results of a plain query; the first failure counts. *out_rows: of the last one, may be NULL.
+/* The line of `sql` that a refused script stopped at, or 0. Positions count characters, not bytes.
  */
-static int finish(struct pg *c, const char *label, int64_t *out_rows, struct fault *f)
+static int failed_line(const struct pg_result *r, const char *sql)
+{
+    const char *position = PQresultErrorField(r, PG_DIAG_STATEMENT_POSITION);
+    long left = position ? strtol(position, NULL, 10) : 0;
+    int line = left > 0 ? 1 : 0;
+    for (; left > 1 && *sql; sql++) {
+        line += *sql == '\n';
+        left -= ((unsigned char)sql[1] & 0xc0) != 0x80; /* not the middle of a character */
+    }
+    return line;
+}
+
+static int script_refused(struct pg *c, const struct pg_result *r, const char *label,
+                          const char *sql, struct fault *f)
+{
+    char place[128];
+    int line = sql ? failed_line(r, sql) : 0;
+    if (line > 0)
+        (void)snprintf(place, sizeof place, "%s:%d", label, line);
+    return pg_refused(c, r, line > 0 ? place : label, f);
+}
+
+/* All results of a plain query; the first failure counts. *out_rows: of the last one, may be NULL.
+ * `sql` for the line of an error, may be NULL. */
+static int finish(struct pg *c, const char *label, const char *sql, int64_t *out_rows,
+                  struct fault *f)
 {
     int rc = 0;
     for (;;) {
@@ -24,7 +51,7 @@ static int finish(struct pg *c, const char *label, int64_t *out_rows, struct fau
         bool good =
             status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
         if (!good && rc == 0)
-            rc = pg_refused(c, r, label, f);
+            rc = script_refused(c, r, label, sql, f);
         else if (out_rows && rc == 0)
             *out_rows = pg_result_affected(r);
         PQclear(r);
@@ -53,7 +80,7 @@ int pg_script(struct pg *c, const char *label, const char *sql, struct fault *f)
     int64_t started_us = clock_mono_us();
     int rc = start(c, label, sql, f);
     if (rc == 0)
-        rc = finish(c, label, NULL, f);
+        rc = finish(c, label, sql, NULL, f);
     pg_metrics_statement(c->error.class, clock_mono_us() - started_us);
     return rc;
 }
@@ -76,7 +103,7 @@ int pg_copy_begin(struct pg *c, const char *sql, struct fault *f)
                  : fault_set(f, RC_FATAL, "COPY: the statement takes no data");
     PQclear(r);
     if (c->conn && refused)
-        (void)finish(c, "COPY", NULL, NULL);
+        (void)finish(c, "COPY", NULL, NULL, NULL);
     else if (c->conn)
         pg_disconnect(c);
     return rc;
@@ -115,7 +142,7 @@ static int end_copy(struct pg *c, const char *reason, int64_t *out_rows, struct 
     }
     if (put < 0)
         return pg_lost(c, "COPY", NULL, f);
-    return finish(c, "COPY", out_rows, f);
+    return finish(c, "COPY", NULL, out_rows, f);
 }
 
 int pg_copy_end(struct pg *c, int64_t *out_rows, struct fault *f)
