@@ -120,7 +120,7 @@ int redis_frame_build(const struct redis_frame_parts *parts, size_t max_bytes,
     if (count == 0 || size > max_bytes)
         return fault_set(f, RC_REJECT, "a Redis command of %zu bytes; the limit is %zu", size,
                          max_bytes);
-    struct redis_call *call = malloc(sizeof *call + size);
+    struct redis_call *call = malloc(sizeof *call + size + 1);
     if (!call)
         return fault_set(f, RC_RETRY, "no memory for a Redis command");
     memset(call, 0, sizeof *call);
@@ -137,6 +137,7 @@ int redis_frame_build(const struct redis_frame_parts *parts, size_t max_bytes,
     call->script = parts->script;
     call->parts = count;
     call->frame_len = (uint32_t)(to - call->frame);
+    *to = '\0'; /* hiredis looks for (un)subscribe with strchr() */
     *out = call;
     return 0;
 }
@@ -146,13 +147,13 @@ char *redis_frame_eval(const struct redis_call *call, size_t *out_len)
     const struct redis_script *s = call->script;
     size_t rest = call->frame_len - call->body_at;
     size_t size = 1 + digits(call->parts) + 2 + bulk_size(4) + bulk_size(s->len) + rest;
-    char *frame = malloc(size);
+    char *frame = malloc(size + 1);
     if (!frame)
         return NULL;
     char *to = put_number(frame, '*', call->parts);
     to = put_bulk(to, (struct text){"EVAL", 4});
     to = put_bulk(to, (struct text){s->source, s->len});
-    memcpy(to, call->frame + call->body_at, rest);
+    memcpy(to, call->frame + call->body_at, rest + 1);
     *out_len = size;
     return frame;
 }
