@@ -77,6 +77,12 @@ def topic_prefix(servers):
 
 
 @pytest.fixture
+def topics(stack_of_the_run):
+    """The contract's topics exist, under their own names."""
+    return stack_of_the_run.topics()
+
+
+@pytest.fixture
 def daemon(request, tmp_path):
     """daemon("urr-relay", settings, port_setting="RELAY_PORT"): a started Daemon that is ready. Keyword
     `ready` names the path to wait for (None: do not wait). All end with the test; a failed test shows

@@ -51,6 +51,7 @@ class Stack:
         # the death signal of a child is tied to the thread that made it.
         self._threads = {name: ThreadPoolExecutor(1, name) for name in self._servers}
         self._templates = {}
+        self._topics_made = False
         self._number = 0
         self._number_lock = threading.Lock()
         self._listen()
@@ -82,6 +83,12 @@ class Stack:
     def drop_database(self, url):
         self.pg.execute(f"DROP DATABASE IF EXISTS {url.rsplit('/', 1)[1]} WITH (FORCE)")
 
+    def topics(self):
+        """The contract's topics, made once per run by urrctl."""
+        if not self._topics_made:
+            self._urrctl("topics", "create", KAFKA_BROKERS=self.kafka.brokers)
+            self._topics_made = True
+
     def number(self):
         with self._number_lock:
             self._number += 1
@@ -109,20 +116,22 @@ class Stack:
     def _template(self, service):
         """Migrated once per run; databases are then copied from it."""
         if service not in self._templates:
-            urrctl = program("urrctl")
-            if not urrctl:
-                raise RuntimeError(f"{build_dir()}/bin/urrctl is not built: no schema for {service}_db")
             name = f"template_{service}"
             self._servers["pg"].execute(f"CREATE DATABASE {name} OWNER urr")
-            setting = service.upper() + "_DATABASE_URL"
-            done = subprocess.run([urrctl, "migrate", service], capture_output=True, text=True, timeout=120,
-                                  stdin=subprocess.DEVNULL,
-                                  env={**os.environ, setting: self._servers["pg"].url(name)})
-            if done.returncode != 0:
-                raise RuntimeError(f"urrctl migrate {service} ended with {done.returncode}:\n"
-                                   + done.stdout + done.stderr)
+            self._urrctl("migrate", service,
+                         **{service.upper() + "_DATABASE_URL": self._servers["pg"].url(name)})
             self._templates[service] = name
         return self._templates[service]
+
+    def _urrctl(self, *arguments, **settings):
+        urrctl = program("urrctl")
+        if not urrctl:
+            raise RuntimeError(f"{build_dir()}/bin/urrctl is not built: it makes schemas and topics")
+        done = subprocess.run([urrctl, *arguments], capture_output=True, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, env={**os.environ, **settings})
+        if done.returncode != 0:
+            raise RuntimeError(f"urrctl {' '.join(arguments)} ended with {done.returncode}:\n"
+                               + done.stdout + done.stderr)
 
     def _listen(self):
         self._socket = socket.socket(socket.AF_UNIX)

@@ -7,10 +7,12 @@ import sys
 import psycopg2
 import pytest
 import redis
+import requests
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness import process
+from harness.daemon import Daemon
 from harness.stack import ROOT
 
 
@@ -110,3 +112,55 @@ def test_cmocka_output_is_counted(output, ok, expected):
     sys.path.insert(0, os.path.join(ROOT, "tests"))
     from harness import counts
     assert counts.cmocka(output, ok) == expected
+
+
+FAKE_DAEMON = """#!/usr/bin/python3
+import http.server, os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/report":
+            print("==1==ERROR: AddressSanitizer: planted", flush=True)
+        self.send_response(200)
+        self.end_headers()
+    log_message = lambda *_: None
+http.server.HTTPServer(("127.0.0.1", int(os.environ["FAKE_PORT"])), Health).serve_forever()
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """A program that behaves like a daemon of ours, in a build of its own."""
+    (tmp_path / "bin").mkdir()
+    path = tmp_path / "bin" / "urr-fake"
+    path.write_text(FAKE_DAEMON)
+    path.chmod(0o755)
+    monkeypatch.setenv("URR_BUILD", str(tmp_path))
+
+
+def test_a_daemon_can_be_killed_frozen_and_restarted(fake, daemon):
+    one = daemon("urr-fake", port_setting="FAKE_PORT")
+    one.freeze()
+    with pytest.raises(requests.RequestException):
+        one.get("/healthz", timeout=0.3)
+    one.thaw()
+    one.wait("/healthz", 200)
+    first = one.pid
+    one.restart()
+    assert one.pid != first and process.gone(first)
+    assert one.stop() == 0
+
+
+def test_a_sanitizer_report_in_a_log_is_found(fake, tmp_path):
+    one = Daemon("urr-fake", {}, str(tmp_path / "log"), "FAKE_PORT").start()
+    try:
+        assert one.sanitizer_report() is None
+        one.get("/report")
+        assert "planted" in one.sanitizer_report()
+    finally:
+        one.kill()
+
+
+def test_a_daemon_that_ends_at_its_start_is_told_at_once(fake, daemon):
+    with pytest.raises(RuntimeError, match="ended with 1"):
+        daemon("urr-fake", {}, port_setting="NOT_THE_SETTING_IT_READS")
