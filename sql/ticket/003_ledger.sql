@@ -1,13 +1,13 @@
 -- The ledger of payments, and what the saga leaves for other daemons.
 
 CREATE TABLE payment_ledger (
-    payment_id          varchar(128) COLLATE "C" PRIMARY KEY,
+    payment_id          varchar(160) COLLATE "C" PRIMARY KEY,
     order_id            varchar(128) COLLATE "C",
     saga_id             varchar(128) COLLATE "C",
     payment_type        varchar(20)  NOT NULL,
     subject_id          uuid,
     user_id             varchar(128) COLLATE "C",
-    amount              bigint       NOT NULL CHECK (amount >= 0),
+    amount              bigint       CHECK (amount >= 0),
     state               varchar(20)  NOT NULL,
     refund_decided_by   varchar(20),
     refund_reason       varchar(100),
@@ -25,6 +25,7 @@ CREATE TABLE payment_ledger (
         (num_nulls(refund_decided_by, refund_reason, refund_requested_at) IN (0, 3)),
     CONSTRAINT payment_ledger_request_is_dated CHECK
         (state <> 'refund_requested' OR refund_requested_at IS NOT NULL),
+    CONSTRAINT payment_ledger_amount_known CHECK (state = 'refunded' OR amount IS NOT NULL),
     CONSTRAINT payment_ledger_applied_to_something CHECK (state <> 'applied' OR subject_id IS NOT NULL)
 ) WITH (fillfactor = 90);
 -- Feeds the refund brake and the list of requests never answered; payments that were simply applied
@@ -33,6 +34,10 @@ CREATE INDEX payment_ledger_requests ON payment_ledger (refund_decided_by, refun
     WHERE refund_requested_at IS NOT NULL;
 COMMENT ON TABLE payment_ledger IS
     'Every payment ever heard of and what became of it. Decides: a payment takes effect once, at most one refund request per payment. Never pruned.';
+COMMENT ON COLUMN payment_ledger.payment_id IS
+    'The payment service''s id; for events without one see ticket_payment_ref().';
+COMMENT ON COLUMN payment_ledger.amount IS
+    'What was paid, whole KRW; null: a refund that came first and did not say.';
 COMMENT ON COLUMN payment_ledger.subject_id IS 'Reservation, transfer or membership it paid for; null: a refund that named none.';
 COMMENT ON COLUMN payment_ledger.state IS
     'applied; refund_requested (the money is asked back); refunded; rejected (took no effect and no refund is awaited: an operator settled it by hand).';
