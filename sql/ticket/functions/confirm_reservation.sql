@@ -157,7 +157,7 @@ BEGIN
     ), told AS (
         INSERT INTO outbox (topic, key, value)
         SELECT m.topic, m.key, m.value
-          FROM (SELECT d.ord, 'reservation-events' AS topic, message_key(d.found) AS key,
+          FROM (SELECT d.ord, 1 AS step, 'reservation-events' AS topic, message_key(d.found) AS key,
                        CASE d.action
                        WHEN 'lost' THEN message_reservation_cancelled(
                             d.saga, d.found, d.owner, d.event_id, d.total_amount, 'seat_lost', d.at)
@@ -165,11 +165,11 @@ BEGIN
                             d.saga, d.found, d.owner, d.event_id, d.total_amount, d.method, d.at) END AS value
                   FROM decided d WHERE d.action IN ('confirm', 'revive', 'lost')
                 UNION ALL
-                SELECT d.ord, 'payment-commands', message_command_key(d.order_id, d.payment_id),
+                SELECT d.ord, 2, 'payment-commands', message_command_key(d.order_id, d.payment_id),
                        message_refund_requested(d.saga, d.payment_id, d.order_id, coalesce(d.user_id, d.owner),
                                                 d.amount, d.reason, d.at)
                   FROM decided d WHERE d.outcome = 'refund_requested') m
-         ORDER BY m.ord
+         ORDER BY m.ord, m.step
     )
     SELECT array_agg(d.ord), array_agg(d.outcome), array_agg(d.reason),
            coalesce(sum(cardinality(d.seat_ids)) FILTER (WHERE d.action IN ('confirm', 'revive')), 0),

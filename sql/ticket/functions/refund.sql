@@ -117,16 +117,16 @@ BEGIN
     ), told AS (
         INSERT INTO outbox (topic, key, value)
         SELECT m.topic, m.key, m.value
-          FROM (SELECT d.ord, 'reservation-events' AS topic, message_key(d.reservation_id) AS key,
+          FROM (SELECT d.ord, 1 AS step, 'reservation-events' AS topic, message_key(d.reservation_id) AS key,
                        message_reservation_cancelled(d.saga, d.reservation_id, d.owner, d.event_id,
                                                      d.total_amount, 'refunded', d.at) AS value
                   FROM decided d WHERE d.action = 'end'
                 UNION ALL
-                SELECT t.ord, 'transfer-events', message_key(t.id),
+                SELECT t.ord, 2, 'transfer-events', message_key(t.id),
                        message_transfer_cancelled(coalesce(t.saga_id, t.saga), t.id, t.reservation_id,
                                                   t.seller_id, 'refunded', t.at)
                   FROM transfer_done t) m
-         ORDER BY m.ord
+         ORDER BY m.ord, m.step
     )
     SELECT d.ord, d.outcome, d.reason FROM decided d;
 END $$;
