@@ -28,7 +28,7 @@ struct cli_command {
     int (*run)(const struct cli *cli, int argc, char **argv); /* argv[0] is the command's name */
 };
 
-extern const struct cli_command CMD_MIGRATE, CMD_VERSION;
+extern const struct cli_command CMD_MIGRATE, CMD_TOPICS, CMD_VERSION;
 
 /* "urrctl: text" on standard error, or {"error":…} on standard output with --json; returns `code`.
  */

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-static const struct cli_command *const COMMANDS[] = {&CMD_MIGRATE, &CMD_VERSION};
+static const struct cli_command *const COMMANDS[] = {&CMD_MIGRATE, &CMD_TOPICS, &CMD_VERSION};
 enum { COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
 
 static void help(void)
