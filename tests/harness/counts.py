@@ -33,7 +33,9 @@ def from_ctest(suite, junit):
     passed = failed = 0
     for case in tree.parse(junit).getroot().iter("testcase"):
         output = case.findtext("system-out") or ""
-        good, bad = cmocka(output, case.get("status") == "run")
+        ended_well = case.get("status") == "run"
+        # A script among the binaries counts as one test; a cmocka binary always prints its ruler.
+        good, bad = cmocka(output, ended_well) if "[====" in output or not ended_well else (1, 0)
         passed += good
         failed += bad
         if bad:
