@@ -20,7 +20,7 @@ SHOW_TABLES = {
     "artist_memberships": "id, status, points, payment_id, saga_id, joined_at, expires_at",
     "membership_point_logs": "membership_id, action_type, points",
     "redis_cleanup": "cause, event_id, user_id, reservation_id, seat_ids, fencing_tokens",
-    "outbox": "topic, key, value",
+    "outbox": "topic, convert_from(key, 'UTF8'), convert_from(value, 'UTF8')",
 }
 APPLY = {
     "reservation": "ticket_apply_confirmed_reservation",
@@ -96,7 +96,8 @@ class World:
         for seat in seat_ids:
             self.run("INSERT INTO reservation_items (reservation_id, seat_id, price, fencing_token, live)"
                      " VALUES (%s, %s, 50000, %s, %s)", rid, seat, token, live)
-            self.run("UPDATE seats SET fencing_token = greatest(fencing_token, %s) WHERE id = %s", token, seat)
+            self.run("UPDATE seats SET fencing_token = greatest(fencing_token, %s)"
+                     " WHERE id = %s AND status = 'available'", token, seat)
             if live:
                 self.run("UPDATE seats SET status = %s, locked_by = %s WHERE id = %s",
                          "reserved" if status == "pending" else "sold", user, seat)
