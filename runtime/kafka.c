@@ -54,6 +54,7 @@ enum kafka_class kafka_classify(int error)
     case RD_KAFKA_RESP_ERR__INVALID_ARG:
         return KAFKA_REFUSE;
     case RD_KAFKA_RESP_ERR__FATAL:
+    case RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE:
     case RD_KAFKA_RESP_ERR__FENCED:
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
     case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:

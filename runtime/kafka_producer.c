@@ -45,6 +45,7 @@ static void on_report(rd_kafka_t *rk, const rd_kafka_message_t *m, void *opaque)
         d.outcome = KAFKA_DELIVERED;
         d.partition = m->partition;
         d.offset = m->offset;
+        atomic_store(&p->client.connected, true);
     } else {
         d.outcome = class == KAFKA_REFUSE              ? KAFKA_REFUSED
                     : class == KAFKA_FATAL || p->dying ? KAFKA_ABANDONED
