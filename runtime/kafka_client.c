@@ -70,7 +70,8 @@ static void on_log(const rd_kafka_t *rk, int level, const char *fac, const char 
 {
     struct kafka_client *k = rd_kafka_opaque(rk);
     enum log_level to = LOG_LEVEL_DEBUG;
-    if (level <= SYSLOG_WARNING && k) {
+    /* CONFWARN: librdkafka calls the gapless guarantee experimental at every start; we know. */
+    if (level <= SYSLOG_WARNING && k && strcmp(fac, "CONFWARN") != 0) {
         int64_t now = clock_mono_ms();
         if (now - atomic_load(&k->log_window_ms) > LOG_WINDOW_MS) {
             atomic_store(&k->log_window_ms, now);
