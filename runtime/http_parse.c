@@ -1,9 +1,11 @@
 /* http_parse.c - bytes to HTTP messages: llhttp in strict mode, and the refusals it lacks.
  *
- * llhttp 8.1 accepts folded header lines, a missing or second Host, trailers, upgrades and HTTP/2.0
- * in the request line; two servers that read such a request differently can be played against each
- * other. Folded lines are found by looking at the first byte of each line before llhttp sees it,
- * because its callbacks do not tell a folded value from one that was split between two reads. */
+ * llhttp 8.1 accepts folded header lines, a missing or second Host, an empty field name, blanks in
+ * a row, trailers, upgrades and HTTP/2.0; two servers that read such a request differently can be
+ * played against each other. Folded lines are found by looking at the first byte of each line
+ * before llhttp sees it, because its callbacks do not tell a folded value from one that was split
+ * between two reads.
+ */
 #include "runtime/http_parse.h"
 
 #include <stdlib.h>
@@ -102,6 +104,8 @@ static int on_field_complete(llhttp_t *h)
     if (p->head_done)
         return 0;
     struct http_message *m = p->message;
+    if (p->value_start == UINT32_MAX || m->text.len == m->fields[m->field_count].name)
+        return refuse(p, 400, "a header field has no name");
     m->fields[m->field_count].name_len = (uint32_t)m->text.len - m->fields[m->field_count].name;
     int rc = append(p, "", 1);
     p->value_start = (uint32_t)m->text.len;
@@ -259,28 +263,42 @@ static const llhttp_settings_t SETTINGS = {
     .on_message_complete = on_message_complete,
 };
 
-/* True when a line of the head begins with a blank. Stops at the empty line that ends the head. */
-static bool finds_fold(struct http_parse *p, const char *at, const char *end)
+/* Looks at the request line byte by byte: llhttp skips blanks that repeat. Returns where to go on.
+ */
+static const char *scan_request_line(struct http_parse *p, const char *at, const char *end)
 {
-    while (at < end) {
+    for (; at < end && *at != '\n'; at++) {
+        bool blank = *at == ' ';
+        if (blank && p->after_blank)
+            (void)refuse(p, 400, "the request line has two blanks in a row");
+        p->after_blank = blank;
+    }
+    return at;
+}
+
+/* Looks at the head's raw bytes up to the empty line that ends it, for what llhttp does not report.
+ */
+static void scan_head(struct http_parse *p, const char *at, const char *end)
+{
+    while (at < end && p->bad_status == 0) {
         if (p->line_start) {
+            bool empty = *at == '\r' || *at == '\n';
+            if (p->started && empty)
+                return; /* line_start stays: whatever follows is not the head's */
             if (p->started && (*at == ' ' || *at == '\t'))
-                return true;
-            if (*at == '\r' || *at == '\n') {
-                if (p->started)
-                    return false; /* line_start stays: whatever follows is not the head's */
-            } else {
-                p->started = true;
-            }
+                (void)refuse(p, 400, "a header line is folded");
+            p->first_line = !p->started && !empty && !p->response;
+            p->started = p->started || !empty;
             p->line_start = false;
         }
-        at = memchr(at, '\n', (size_t)(end - at));
+        if (p->first_line)
+            at = scan_request_line(p, at, end);
+        at = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
         if (!at)
-            return false;
+            return;
         at++;
         p->line_start = true;
     }
-    return false;
 }
 
 static uint16_t status_of(int error)
@@ -368,7 +386,7 @@ void http_parse_into(struct http_parse *p, struct http_message *message)
     p->message = message;
     p->head_bytes = p->framing = p->body_raw = 0;
     p->hosts = p->codings = 0;
-    p->head_done = p->started = false;
+    p->head_done = p->started = p->after_blank = p->first_line = false;
     p->line_start = true;
     p->value_start = UINT32_MAX;
     (void)buf_reserve(&message->text, FIRST_TEXT);
@@ -379,8 +397,10 @@ enum http_parse_event http_parse_feed(struct http_parse *p, const char *data, si
                                       size_t *out_used)
 {
     *out_used = len;
-    if (!p->head_done && finds_fold(p, data, data + len))
-        return bad(p, 400, "a header line is folded");
+    if (!p->head_done)
+        scan_head(p, data, data + len);
+    if (p->bad_status != 0)
+        return HTTP_PARSE_BAD;
     llhttp_t *h = parser_of(p);
     llhttp_errno_t error = llhttp_execute(h, data, len);
     if (error == HPE_OK)

@@ -62,7 +62,7 @@ struct http_parse {
     uint16_t bad_status;    /* readable after HTTP_PARSE_BAD: 400, 413, 417, 431, 501, 505 */
     uint8_t hosts, codings; /* Host and Transfer-Encoding fields seen */
     bool head_done;         /* readable: the message's head is complete */
-    bool line_start, started, response;
+    bool line_start, started, first_line, after_blank, response;
     bool no_body; /* set before feeding: the response to a HEAD */
 };
 
