@@ -50,6 +50,14 @@ static int insert_rows(struct engine *e, struct pg_array *topics, struct pg_arra
     return pg_exec(e->pg, engine_sql(ENGINE_SQL_INSERT_OFFSETS), &p, NULL, f);
 }
 
+static void halt(struct engine *e, struct partition *part, const char *text)
+{
+    part->state = PARTITION_BLOCKED;
+    if (strcmp(e->halt_text, text) != 0)
+        LOG_ERROR("consumer stopped", LOG_STR("group", e->spec->group), LOG_STR("reason", text));
+    snprintf(e->halt_text, sizeof e->halt_text, "%s", text);
+}
+
 struct new_rows {
     struct pg_array topics, partitions, offsets;
 };
@@ -78,12 +86,13 @@ static void new_rows_add(struct new_rows *r, const char *topic, int32_t partitio
 /* A topic the group meets for the first time gets all its rows at once, whoever holds the
  * partitions: otherwise another instance would take its share for partitions that were added later.
  */
-static int introduce_topic(struct engine *e, const char *topic, bool *out_refused, struct fault *f)
+static int introduce_topic(struct engine *e, const char *topic, struct start_decision *out_refused,
+                           struct fault *f)
 {
     struct new_rows rows;
     new_rows_init(&rows);
     int rc = 0;
-    *out_refused = false;
+    *out_refused = (struct start_decision){0};
     for (int32_t n = 0; n < MAX_TOPIC_PARTITIONS; n++) {
         int64_t low, high;
         rc = kafka_consumer_watermarks(e->kafka, topic, n, ASK_MS, &low, &high, f);
@@ -96,11 +105,18 @@ static int introduce_topic(struct engine *e, const char *topic, bool *out_refuse
             rc = kafka_consumer_committed(e->kafka, &committed, 1, ASK_MS, f);
         if (rc)
             break;
-        if (committed.offset != KAFKA_OFFSET_NONE)
-            *out_refused = true;
-        new_rows_add(&rows, topic, n, low);
+        struct start_view v = {.group = e->spec->group,
+                               .topic = topic,
+                               .partition = n,
+                               .committed = committed.offset,
+                               .low = low,
+                               .high = high};
+        start_rules_decide(&v, out_refused);
+        if (out_refused->action == START_REFUSE)
+            break;
+        new_rows_add(&rows, topic, n, out_refused->offset);
     }
-    if (!rc && !*out_refused)
+    if (!rc && out_refused->action != START_REFUSE)
         rc = insert_rows(e, &rows.topics, &rows.partitions, &rows.offsets, f);
     new_rows_done(&rows);
     return rc;
@@ -111,7 +127,8 @@ static int introduce_topics(struct engine *e, struct pg_result **rows, struct fa
     bool again = false;
     for (size_t i = 0; i < e->partition_count; i++) {
         const char *topic = e->partitions[i].topic;
-        bool refused = false, seen = false;
+        struct start_decision refused;
+        bool seen = false;
         for (size_t k = 0; k < i; k++)
             seen = seen || strcmp(e->partitions[k].topic, topic) == 0;
         if (seen || topic_known(*rows, topic))
@@ -120,6 +137,9 @@ static int introduce_topics(struct engine *e, struct pg_result **rows, struct fa
         if (rc)
             return rc;
         again = true;
+        for (size_t k = i; k < e->partition_count && refused.action == START_REFUSE; k++)
+            if (strcmp(e->partitions[k].topic, topic) == 0)
+                halt(e, &e->partitions[k], refused.text);
     }
     if (!again)
         return 0;
@@ -184,14 +204,6 @@ static void load_row(struct partition *part, const struct pg_result *rows, int r
     part->last_offset = pg_result_int(rows, row, LAST_OFFSET);
     part->last_timestamp = pg_result_int(rows, row, LAST_TIMESTAMP);
     part->last_key_hash = pg_result_int(rows, row, LAST_KEY_HASH);
-}
-
-static void halt(struct engine *e, struct partition *part, const char *text)
-{
-    part->state = PARTITION_BLOCKED;
-    if (strcmp(e->halt_text, text) != 0)
-        LOG_ERROR("consumer stopped", LOG_STR("group", e->spec->group), LOG_STR("reason", text));
-    snprintf(e->halt_text, sizeof e->halt_text, "%s", text);
 }
 
 /* A halt ends when every place is found and proven. */

@@ -21,12 +21,11 @@ static int decode(struct arena *arena, struct engine_event *out, struct engine_r
     struct event_reject why = {0};
     struct event *e = arena_alloc(arena, sizeof *e);
     int rc = e ? event_decode(&src, arena, e, &why, f) : RC_RETRY;
-    if (rc == 0 && e->type > EVENT_PAYMENT_REFUNDED)
-        rc = fault_set(f, RC_REJECT, "%s is no payment", event_type_name(e->type)),
-        why.reason = EVENT_WRONG_TOPIC;
-    if (rc == 0 && (!e->payment.user_id || e->payment.amount == EVENT_NO_AMOUNT))
-        rc = fault_set(f, RC_REJECT, "userId or amount is missing"),
+    if (rc == 0 &&
+        (e->type > EVENT_PAYMENT_REFUNDED || !e->payment.user_id || e->payment.amount < 0)) {
         why.reason = EVENT_MISSING_FIELD;
+        rc = fault_set(f, RC_REJECT, "no payment with userId and amount");
+    }
     if (rc != 0) {
         reject->reason = event_reason_name(why.reason);
         memcpy(reject->unknown, why.unknown, sizeof why.unknown);
@@ -80,8 +79,8 @@ static int start(struct daemon *d, struct fault *f)
 
 static void stop(struct daemon *d)
 {
-    (void)d;
     engine_free(engine);
+    (void)d;
 }
 
 int main(int argc, char **argv)

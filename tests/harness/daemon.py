@@ -50,8 +50,9 @@ class Daemon:
                 response = self.get(path, timeout=2)
             except requests.RequestException:
                 return None
-            return response if response.status_code == status else None
-        return process.eventually(answered, timeout, what=f"{self.name} {path} → {status}")
+            # In a tuple: a response of 400 and above is false by itself.
+            return (response,) if response.status_code == status else None
+        return process.eventually(answered, timeout, what=f"{self.name} {path} → {status}")[0]
 
     def get(self, path, **options):
         return self.request("GET", path, **options)
