@@ -533,6 +533,29 @@ int kafka_consumer_watermarks(struct kafka_consumer *c, const char *topic, int32
     return 0;
 }
 
+int kafka_consumer_partitions(struct kafka_consumer *c, const char *topic, int timeout_ms,
+                              int32_t *out, struct fault *f)
+{
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(c->rk, topic, NULL);
+    if (!handle)
+        return kafka_client_error(&c->client, rd_kafka_last_error(), "Kafka metadata", f);
+    const struct rd_kafka_metadata *found = NULL;
+    rd_kafka_resp_err_t err = rd_kafka_metadata(c->rk, 0, handle, &found, timeout_ms);
+    if (!err && found->topic_cnt == 1)
+        err = found->topics[0].err;
+    int32_t count = !err && found->topic_cnt == 1 ? found->topics[0].partition_cnt : 0;
+    if (found)
+        rd_kafka_metadata_destroy(found);
+    rd_kafka_topic_destroy(handle);
+    if (err)
+        return kafka_client_error(&c->client, err, "Kafka metadata", f);
+    if (count <= 0)
+        return fault_set(f, RC_RETRY, "Kafka: %s has no partitions yet", topic);
+    atomic_store(&c->client.connected, true);
+    *out = count;
+    return 0;
+}
+
 int kafka_consumer_ends_ask(struct kafka_consumer *c, int64_t tag, struct fault *f)
 {
     rd_kafka_topic_partition_list_t *list = c->held ? rd_kafka_topic_partition_list_copy(c->held)

@@ -153,11 +153,16 @@ int kafka_consumer_committed(struct kafka_consumer *c, struct kafka_start *parts
 int kafka_consumer_watermarks(struct kafka_consumer *c, const char *topic, int32_t partition,
                               int timeout_ms, int64_t *out_low, int64_t *out_high, struct fault *f);
 
-/* The same without blocking, made to be asked every second: ask() has a background thread ask the
- * end of every partition held; take() returns true once when the answer is there, with the tag of
- * its ask, and fills up to max ends (`offset` = the end; a partition whose end is not known is left
- * out), *out_count of them. Each end was read from the broker after its ask(). RC_RETRY: an ask is
- * under way already. An unanswered ask ends after 2 s with no ends. */
+/* How many partitions the topic has, asked from the brokers now: a grown topic is seen before the
+ * group gives its new partitions out. Blocks up to timeout_ms. RC_RETRY: *out untouched. */
+int kafka_consumer_partitions(struct kafka_consumer *c, const char *topic, int timeout_ms,
+                              int32_t *out, struct fault *f);
+
+/* The ends alone without blocking, made to be asked every second: ask() has a background thread ask
+ * the end of every partition held; take() returns true once when the answer is there, with the tag
+ * of its ask, and fills up to max ends (`offset` = the end; a partition whose end is not known is
+ * left out), *out_count of them. Each end was read from the broker after its ask(). RC_RETRY: an
+ * ask is under way already. An unanswered ask ends after 2 s with no ends. */
 int kafka_consumer_ends_ask(struct kafka_consumer *c, int64_t tag, struct fault *f);
 bool kafka_consumer_ends_take(struct kafka_consumer *c, int64_t *out_tag, struct kafka_start *out,
                               size_t max, size_t *out_count);

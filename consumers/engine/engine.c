@@ -11,7 +11,14 @@
 #include "runtime/fault.h"
 #include "runtime/log.h"
 
-enum { TICK_MS = 1000, IDLE_POLL_MS = 100, RESOLVE_RETRY_MS = 200, ARENA_BYTES = 32 << 20 };
+enum {
+    TICK_MS = 1000,
+    TICK_WORK_MS = 100, /* for a hook that asks for more: payments wait meanwhile */
+    IDLE_POLL_MS = 100,
+    RESOLVE_RETRY_MS = 200,
+    PARTITIONS_MS = 1000,
+    ARENA_BYTES = 32 << 20
+};
 
 const struct config_item ENGINE_SETTINGS[] = {
     {"KAFKA_IGNORED_TYPES", CONFIG_STRING, NULL, 0, 4096, NULL,
@@ -181,21 +188,44 @@ static void on_event(struct engine *e, struct kafka_event *event)
     }
 }
 
-static int run_tick_hook(struct engine *e, struct fault *f)
+int engine_partitions(const struct engine_tx *tx, const char *topic, int32_t *out, struct fault *f)
 {
-    struct engine_tx tx = {e->pg, &e->arena, e->spec->state, e->spec->group, clock_wall_ms()};
+    return kafka_consumer_partitions(tx->engine->kafka, topic, PARTITIONS_MS, out, f);
+}
+
+static int tick_once(struct engine *e, bool *out_again, struct fault *f)
+{
+    struct engine_tx tx = {.pg = e->pg,
+                           .arena = &e->arena,
+                           .state = e->spec->state,
+                           .group = e->spec->group,
+                           .now_ms = clock_wall_ms(),
+                           .engine = e};
     int rc = pg_begin(e->pg, f);
     if (!rc)
         rc = e->spec->tick(&tx, f);
     if (!rc)
         rc = pg_commit(e->pg, f);
-    if (rc) {
+    if (rc)
         pg_rollback(e->pg);
-        metric_add(e->metrics.tick_failures, 1);
-        LOG_WARN("the work of this second failed", LOG_STR("error", f->text));
-    }
     arena_reset(&e->arena);
-    return 0;
+    *out_again = tx.again;
+    return rc;
+}
+
+static void run_tick_hook(struct engine *e)
+{
+    struct fault f = {0};
+    bool again = true;
+    int64_t until = clock_mono_ms() + TICK_WORK_MS;
+    while (again && !daemon_stopping(e->daemon)) {
+        if (tick_once(e, &again, &f) != 0) {
+            metric_add(e->metrics.tick_failures, 1);
+            LOG_WARN("the work of this second failed", LOG_STR("error", f.text));
+            return;
+        }
+        again = again && clock_mono_ms() < until;
+    }
 }
 
 static int tick(struct engine *e, struct fault *f)
@@ -206,7 +236,7 @@ static int tick(struct engine *e, struct fault *f)
     if (!rc)
         rc = offsets_watch(e, f);
     if (!rc && e->spec->tick && !e->paused && !e->halt_text[0])
-        rc = run_tick_hook(e, f);
+        run_tick_hook(e);
     if (rc) {
         engine_database_failed(e, f);
         return rc;

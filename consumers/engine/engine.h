@@ -90,7 +90,13 @@ struct engine_tx {
     void *state;         /* the spec's */
     const char *group;
     int64_t now_ms;
+    struct engine *engine;
+    bool again; /* tick: more is left, call me once more now, in the next transaction */
 };
+
+/* How many partitions the topic has by Kafka's word, also those nobody has been given yet. Blocks
+ * up to a second; RC_RETRY: not known now. For tick. */
+int engine_partitions(const struct engine_tx *tx, const char *topic, int32_t *out, struct fault *f);
 
 struct engine_brake {
     bool engaged;       /* roll back, pause all instances of the group until an operator resumes */
@@ -133,8 +139,11 @@ struct engine_spec {
     /* After all handlers: the last look. */
     int (*before_commit)(struct engine_tx *tx, struct engine_event *const *events, size_t n,
                          struct engine_brake *brake, struct fault *f);
-    /* Every second while not paused and no batch is under way, in a transaction of its own
-     * (sweepers). A failure is counted and tried again the next second. */
+    /* After the commit, with the fresh events of the transaction: count what has become true. */
+    void (*committed)(void *state, struct engine_event *const *events, size_t n);
+    /* Every second while not paused, in a transaction of its own (sweepers); with tx->again a few
+     * times more, for at most a tenth of a second. A failure is counted and tried again the next
+     * second. */
     int (*tick)(struct engine_tx *tx, struct fault *f);
     void *state;
 };

@@ -244,6 +244,8 @@ static void advance(struct transaction *t)
     }
     kafka_consumer_commit(t->e->kafka, done, t->moved_count);
     count_outcomes(t);
+    if (t->e->spec->committed && t->fresh_count)
+        t->e->spec->committed(t->e->spec->state, t->fresh, t->fresh_count);
 }
 
 static enum transaction_end run(struct transaction *t, struct fault *f)
@@ -271,7 +273,12 @@ enum transaction_end transaction_run(struct engine *e, size_t lo, size_t hi, str
 {
     static _Thread_local struct transaction t; /* 20 kB, and one per thread is enough */
     t = (struct transaction){.e = e, .lo = lo, .hi = hi};
-    t.hooks = (struct engine_tx){e->pg, &e->arena, e->spec->state, e->spec->group, clock_wall_ms()};
+    t.hooks = (struct engine_tx){.pg = e->pg,
+                                 .arena = &e->arena,
+                                 .state = e->spec->state,
+                                 .group = e->spec->group,
+                                 .now_ms = clock_wall_ms(),
+                                 .engine = e};
     dead_letters_init(&t.dead);
     enum transaction_end end = run(&t, f);
     if (end == TRANSACTION_DONE)
