@@ -83,7 +83,7 @@ BEGIN
                        WHEN x.at <= x.expires_at AND x.free THEN 'revive'
                        ELSE 'back reservation_expired'
                        END AS verdict
-                  FROM seen x) v
+                  FROM seen x OFFSET 0) v            -- OFFSET 0: judge once, not per use
          CROSS JOIN LATERAL ticket_verdict(v.verdict, v.refundable, p_internal) a
     ), ledger_new AS (
         INSERT INTO payment_ledger (payment_id, order_id, saga_id, payment_type, subject_id, user_id, amount,
