@@ -174,27 +174,12 @@ void pg_free(struct pg *c)
     free(c);
 }
 
-/* libpq keeps the SQLSTATE of a refused login to itself, but a verbose message shows it: "FATAL:
- * 28P01: password …". Takes it out of `text`. */
-static void take_sqlstate(char *text, char sqlstate[6])
-{
-    for (char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  ")) {
-        char *code = at + 3;
-        if (strspn(code, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 || code[5] != ':')
-            continue;
-        (void)snprintf(sqlstate, 6, "%.5s", code);
-        memmove(code, code + 7, strlen(code + 7) + 1);
-        return;
-    }
-}
-
 static int connect_failed(struct pg *c, const char *reason, struct fault *f)
 {
     char text[160], sqlstate[6] = "08001";
     (void)snprintf(text, sizeof text, "%s", reason ? reason : "");
     if (!reason)
-        pg_session_message(c->conn, text, sizeof text);
-    take_sqlstate(text, sqlstate);
+        pg_session_login_error(c->conn, sqlstate, text, sizeof text);
     pg_disconnect(c);
     int rc = set_error(c, sqlstate, f, reason ? c->target : NULL, text);
     pg_metrics_connect(c->error.class);

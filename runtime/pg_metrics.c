@@ -30,6 +30,7 @@ const struct metric_def PG_METRICS[] = {
 
 enum { CLASSES = PG_CLASS_BROKEN + 1 };
 static struct metric *statements[CLASSES], *connects[CLASSES], *round_trip;
+static struct metric *connections, *waiting, *wait, *refused[PG_REFUSALS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_series(void)
@@ -40,6 +41,12 @@ static void make_series(void)
         connects[i] = metrics_series(&PG_METRICS[PG_METRIC_CONNECTS], label);
     }
     round_trip = metrics_series(&PG_METRICS[PG_METRIC_ROUND_TRIP], NULL);
+    connections = metrics_series(&PG_METRICS[PG_METRIC_POOL_CONNECTIONS], NULL);
+    waiting = metrics_series(&PG_METRICS[PG_METRIC_POOL_WAITING], NULL);
+    wait = metrics_series(&PG_METRICS[PG_METRIC_POOL_WAIT], NULL);
+    static const char *const REASONS[PG_REFUSALS] = {"full", "timeout", "closed"};
+    for (int i = 0; i < PG_REFUSALS; i++)
+        refused[i] = metrics_series(&PG_METRICS[PG_METRIC_POOL_REFUSED], &REASONS[i]);
 }
 
 void pg_metrics_statement(enum pg_class outcome, int64_t took_us)
@@ -53,4 +60,28 @@ void pg_metrics_connect(enum pg_class outcome)
 {
     (void)pthread_once(&once, make_series);
     metric_add(connects[outcome], 1);
+}
+
+void pg_metrics_pool_connections(int delta)
+{
+    (void)pthread_once(&once, make_series);
+    metric_gauge_add(connections, delta);
+}
+
+void pg_metrics_pool_waiting(int delta)
+{
+    (void)pthread_once(&once, make_series);
+    metric_gauge_add(waiting, delta);
+}
+
+void pg_metrics_pool_waited(int64_t us)
+{
+    (void)pthread_once(&once, make_series);
+    metric_observe(wait, (double)us / 1e6);
+}
+
+void pg_metrics_pool_refused(enum pg_refusal reason)
+{
+    (void)pthread_once(&once, make_series);
+    metric_add(refused[reason], 1);
 }

@@ -19,4 +19,11 @@ extern const struct metric_def PG_METRICS[]; /* ends with a NULL name */
 void pg_metrics_statement(enum pg_class outcome, int64_t took_us);
 void pg_metrics_connect(enum pg_class outcome);
 
+/* Of the pools, summed over all of the process. */
+enum pg_refusal { PG_REFUSED_FULL, PG_REFUSED_TIMEOUT, PG_REFUSED_CLOSED, PG_REFUSALS };
+void pg_metrics_pool_connections(int delta);
+void pg_metrics_pool_waiting(int delta);
+void pg_metrics_pool_waited(int64_t us);
+void pg_metrics_pool_refused(enum pg_refusal reason);
+
 #endif

@@ -2,6 +2,8 @@
 #include "runtime/pg_params.h"
 
 #include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/pg_array.h"
@@ -112,6 +114,35 @@ void pg_params_array(struct pg_params *p, struct pg_array *a)
     if (a->bytes.failed)
         p->failed = true;
     add_borrowed(p, pg_type_array_oid(a->type), wire, len);
+}
+
+struct pg_params *pg_params_dup(const struct pg_params *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->count; i++)
+        bytes += p->item[i].data ? p->item[i].len + 1 : 0; /* texts end with a NUL byte */
+    struct pg_params *copy = malloc(sizeof *copy + bytes);
+    if (!copy)
+        return NULL;
+    char *at = (char *)(copy + 1);
+    copy->count = p->count;
+    copy->failed = p->failed;
+    for (int i = 0; i < p->count; i++) {
+        const struct pg_param *item = &p->item[i];
+        copy->item[i] = *item;
+        if (!item->data)
+            continue;
+        memcpy(at, item->data, item->len);
+        at[item->len] = '\0';
+        copy->item[i].data = at;
+        at += item->len + 1;
+    }
+    return copy;
+}
+
+void pg_params_free(struct pg_params *copy)
+{
+    free(copy);
 }
 
 void pg_params_wire(const struct pg_params *p, struct pg_wire *out)

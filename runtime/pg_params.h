@@ -43,6 +43,10 @@ void pg_params_uuid(struct pg_params *p, const char *text);   /* NULL: SQL NULL 
 void pg_params_array(struct pg_params *p,
                      struct pg_array *a); /* no change to it until it is sent */
 
+/* A copy with its own texts, bytes and arrays, in one block; NULL: no memory. */
+struct pg_params *pg_params_dup(const struct pg_params *p);
+void pg_params_free(struct pg_params *copy); /* of pg_params_dup() only; accepts NULL */
+
 /* The form libpq takes. The arrays have PG_MAX_PARAMS places. */
 struct pg_wire {
     unsigned oids[PG_MAX_PARAMS];

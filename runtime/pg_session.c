@@ -145,3 +145,24 @@ void pg_session_message(const struct pg_conn *conn, char *out, size_t size)
     size_t len = strcspn(text, "\n");
     (void)snprintf(out, size, "%.*s", (int)len, text);
 }
+
+/* libpq keeps the SQLSTATE of a refused login to itself, but a verbose message shows it: "FATAL:
+ * 28P01: password …". Takes it out of `text`. */
+static void take_sqlstate(char *text, char sqlstate[6])
+{
+    for (char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  ")) {
+        char *code = at + 3;
+        if (strspn(code, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 || code[5] != ':')
+            continue;
+        (void)snprintf(sqlstate, 6, "%.5s", code);
+        memmove(code, code + 7, strlen(code + 7) + 1);
+        return;
+    }
+}
+
+void pg_session_login_error(const struct pg_conn *conn, char sqlstate[6], char *out, size_t size)
+{
+    pg_session_message(conn, out, size);
+    (void)snprintf(sqlstate, 6, "08001");
+    take_sqlstate(out, sqlstate);
+}

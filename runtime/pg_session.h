@@ -41,4 +41,8 @@ void pg_session_target(const struct pg_session *s, char *out, size_t size);
 /* The first line of libpq's message, without its trailing newline, cut to fit. */
 void pg_session_message(const struct pg_conn *conn, char *out, size_t size);
 
+/* The same for a connection that was never made, with its SQLSTATE: "08001" where the server gave
+ * none. Needs PQERRORS_VERBOSE from the start on. */
+void pg_session_login_error(const struct pg_conn *conn, char sqlstate[6], char *out, size_t size);
+
 #endif
