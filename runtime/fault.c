@@ -17,15 +17,6 @@ int fault_set(struct fault *f, int rc, const char *fmt, ...)
     return rc;
 }
 
-/* Puts as much of `more` behind the text as fits. */
-static void append(struct fault *f, const char *more)
-{
-    size_t at = strlen(f->text);
-    while (*more && at < sizeof f->text - 1)
-        f->text[at++] = *more++;
-    f->text[at] = '\0';
-}
-
 int fault_wrap(struct fault *f, const char *fmt, ...)
 {
     if (!f)
@@ -34,9 +25,9 @@ int fault_wrap(struct fault *f, const char *fmt, ...)
     memcpy(inner, f->text, sizeof inner);
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(f->text, sizeof f->text, fmt, args);
+    int used = vsnprintf(f->text, sizeof f->text, fmt, args);
     va_end(args);
-    append(f, ": ");
-    append(f, inner);
+    if (used >= 0 && (size_t)used < sizeof f->text)
+        (void)snprintf(f->text + used, sizeof f->text - (size_t)used, ": %s", inner);
     return f->rc;
 }
