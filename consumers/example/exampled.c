@@ -13,9 +13,8 @@
 
 /* A record becomes an event: its body, the key under which it counts as seen, the row it writes. */
 static int decode(struct arena *arena, struct engine_event *out, struct engine_reject *reject,
-                  void *state, struct fault *f)
+                  void *state __attribute__((unused)), struct fault *f)
 {
-    (void)state;
     const struct engine_record *r = out->record;
     struct event_source src = {NULL, r->value, r->value_len, r->timestamp_ms, r->now_ms};
     struct event_reject why = {0};
@@ -46,9 +45,8 @@ static int add(struct engine_tx *tx, struct engine_event *const *events, size_t 
     pg_array_init(&amounts, PG_INT8, 1 << 20);
     for (size_t i = 0; i < n; i++) {
         const struct event *e = events[i]->body;
-        bool refund = e->type == EVENT_PAYMENT_REFUNDED;
         pg_array_text(&users, e->payment.user_id);
-        pg_array_int8(&amounts, refund ? -e->payment.amount : e->payment.amount);
+        pg_array_int8(&amounts, e->payment.amount * (e->type == EVENT_PAYMENT_REFUNDED ? -1 : 1));
     }
     struct pg_params p;
     pg_params_init(&p);
@@ -60,11 +58,10 @@ static int add(struct engine_tx *tx, struct engine_event *const *events, size_t 
     return rc;
 }
 
-static const struct engine_handler HANDLERS[] = {{"add", add}, {NULL, NULL}};
 static const char *topics[2];
 static struct engine_spec spec = {.name = "example",
                                   .topics = topics,
-                                  .handlers = HANDLERS,
+                                  .handlers = (const struct engine_handler[]){{"add", add}, {0}},
                                   .database_setting = "EXAMPLE_DATABASE_URL",
                                   .stop_on_gap = true,
                                   .decode = decode};
@@ -77,10 +74,9 @@ static int start(struct daemon *d, struct fault *f)
     return engine_start(d, &spec, &engine, f);
 }
 
-static void stop(struct daemon *d)
+static void stop(struct daemon *d __attribute__((unused)))
 {
     engine_free(engine);
-    (void)d;
 }
 
 int main(int argc, char **argv)
