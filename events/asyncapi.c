@@ -97,7 +97,7 @@ static void write_channel(struct buf *out, const struct topic_def *topic)
     buf_printf(out, "    x-key: %s\n    x-produced-by: %s\n    x-consumed-by: %s\n", topic->key,
                topic->produced_by, topic->consumed_by);
     buf_puts(out, "    subscribe:\n      message:\n        oneOf:\n");
-    for (int type = 0; type < EVENT_TYPE_COUNT; type++)
+    for (enum event_type type = 0; type < EVENT_TYPE_COUNT; type++)
         if (strcmp(event_topic(type), topic->name) == 0)
             buf_printf(out, "          - $ref: \"#/components/messages/%s\"\n",
                        event_type_name(type));
@@ -131,10 +131,10 @@ void asyncapi_write(struct buf *out)
     for (const struct topic_def *topic = TOPICS; topic->name; topic++)
         write_channel(out, topic);
     buf_puts(out, "components:\n  messages:\n");
-    for (int type = 0; type < EVENT_TYPE_COUNT; type++)
+    for (enum event_type type = 0; type < EVENT_TYPE_COUNT; type++)
         write_message(out, event_def(type));
     buf_puts(out, "  schemas:\n");
     buf_puts(out, TIMESTAMP);
-    for (int type = 0; type < EVENT_TYPE_COUNT; type++)
+    for (enum event_type type = 0; type < EVENT_TYPE_COUNT; type++)
         write_schema(out, event_def(type));
 }

@@ -58,7 +58,8 @@ const char *event_ticket_key(const struct event *e, struct arena *arena)
         return join(arena, type, NULL, e->payment.payment_id);
     if (e->saga_id)
         return join(arena, type, NULL, e->saga_id);
-    return join(arena, type, event_payment_type_name(e->payment.payment_type),
+    return join(arena, type,
+                event_payment_type_name((enum event_payment_type)e->payment.payment_type),
                 event_payment_subject(e));
 }
 
