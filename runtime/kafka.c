@@ -35,7 +35,8 @@ const struct metric_def KAFKA_METRICS[] = {
                                  "Messages whose fate is known: delivered, retry, refused, fatal.",
                                  "client,outcome", NULL, 0},
     [KAFKA_METRIC_RECREATED] = {"urr_kafka_producer_recreated_total", METRIC_COUNTER,
-                                "Producers made anew after a fatal error.", "client", NULL, 0}};
+                                "Producers made anew after a fatal error.", "client", NULL, 0},
+    [KAFKA_METRIC_COUNT_] = {0}};
 const size_t KAFKA_METRICS_COUNT = KAFKA_METRIC_COUNT_;
 
 enum kafka_class kafka_classify(int error)

@@ -50,7 +50,7 @@ enum {
     KAFKA_OFFSET_NONE = -1001, /* no committed offset; as a start: do not consume this partition */
 };
 
-extern const struct metric_def KAFKA_METRICS[];
+extern const struct metric_def KAFKA_METRICS[]; /* ends with a NULL name */
 extern const size_t KAFKA_METRICS_COUNT;
 
 #endif
