@@ -54,19 +54,22 @@ start_pg() {
     wait_for pg 60 pg_sql postgres 'SELECT 1'
 }
 
-# pg_sql DATABASE STATEMENT: as the superuser. The password travels in the environment, not in argv.
+# pg_sql DATABASE STATEMENT: as the superuser. No password stands in argv, where others could read it.
 pg_sql() {
     PGPASSWORD=$PG_PASSWORD PGCONNECT_TIMEOUT=5 psql -X -q -A -t -v ON_ERROR_STOP=1 -h 127.0.0.1 \
-        -p "$PG_PORT" -U postgres -d "$1" -c "$2"
+        -p "$PG_PORT" -U postgres -d "$1" -f - <<<"$2"
 }
 
-# One role and one database per service: no service can read another's tables.
+# One role with its own password and one database per service: no service can log in as another or read
+# another's tables.
 create_databases() {
-    local service
+    local service password
     for service in ticket payment stats; do
+        password=${service^^}_DB_PASSWORD
         if [ -z "$(pg_sql postgres "SELECT 1 FROM pg_roles WHERE rolname = '${service}_service'")" ]; then
-            pg_sql postgres "CREATE ROLE ${service}_service LOGIN PASSWORD '$PG_PASSWORD'"
+            pg_sql postgres "CREATE ROLE ${service}_service"
         fi
+        pg_sql postgres "ALTER ROLE ${service}_service LOGIN PASSWORD '${!password}'"
         if [ -z "$(pg_sql postgres "SELECT 1 FROM pg_database WHERE datname = '${service}_db'")" ]; then
             pg_sql postgres "CREATE DATABASE ${service}_db OWNER ${service}_service"
             pg_sql postgres "REVOKE CONNECT ON DATABASE ${service}_db FROM PUBLIC"

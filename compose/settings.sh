@@ -8,7 +8,8 @@ STACK_ENV=$ROOT/build/run/stack.env
 # Every name below goes into the file, and so to the daemons and to whoever sources it.
 SETTINGS=(JWT_SECRET INTERNAL_API_TOKEN QUEUE_ENTRY_TOKEN_SECRET VWR_TOKEN_SECRET
     KAFKA_BROKERS REDIS_URL TICKET_DATABASE_URL PAYMENT_DATABASE_URL STATS_DATABASE_URL)
-PRIVATE=(PG_PASSWORD REDIS_PASSWORD PG_PORT REDIS_PORT KAFKA_PORT KAFKA_CONTROLLER_PORT DAEMON_PORT_BASE)
+PRIVATE=(PG_PASSWORD TICKET_DB_PASSWORD PAYMENT_DB_PASSWORD STATS_DB_PASSWORD REDIS_PASSWORD
+    PG_PORT REDIS_PORT KAFKA_PORT KAFKA_CONTROLLER_PORT DAEMON_PORT_BASE)
 
 # saved NAME: its value in the file of an earlier `up`.
 saved() { if [ -e "$STACK_ENV" ]; then sed -n "s/^\(export \)\{0,1\}$1=//p" "$STACK_ENV"; fi; }
@@ -30,8 +31,8 @@ make_settings() {
     KAFKA_PORT=${URR_KAFKA_PORT:-$((servers + 92))}
     KAFKA_CONTROLLER_PORT=${URR_KAFKA_CONTROLLER_PORT:-$((KAFKA_PORT + 1))}
     same_ports_while_running
-    for name in PG_PASSWORD REDIS_PASSWORD JWT_SECRET INTERNAL_API_TOKEN QUEUE_ENTRY_TOKEN_SECRET \
-        VWR_TOKEN_SECRET; do secret "$name"; done
+    for name in PG_PASSWORD TICKET_DB_PASSWORD PAYMENT_DB_PASSWORD STATS_DB_PASSWORD REDIS_PASSWORD JWT_SECRET \
+        INTERNAL_API_TOKEN QUEUE_ENTRY_TOKEN_SECRET VWR_TOKEN_SECRET; do secret "$name"; done
 
     OWN_KAFKA=no OWN_REDIS=no OWN_PG=no
     if ! given KAFKA_BROKERS KAFKA_PORT; then
@@ -54,10 +55,10 @@ given() {
 }
 
 database_setting() {
-    local setting=${1^^}_DATABASE_URL
+    local setting=${1^^}_DATABASE_URL password=${1^^}_DB_PASSWORD
     if ! given "$setting" PG_PORT; then
         OWN_PG=yes
-        printf -v "$setting" '%s' "postgresql://$1_service:$PG_PASSWORD@127.0.0.1:$PG_PORT/$1_db"
+        printf -v "$setting" '%s' "postgresql://$1_service:${!password}@127.0.0.1:$PG_PORT/$1_db"
     fi
 }
 
