@@ -140,8 +140,7 @@ def world(kafka, pg_url, topic_prefix, daemon, eventually):
     world = World(kafka, pg_url, topic_prefix, daemon, eventually)
     world.create_topic()
     yield world
-    world.db.close()
-    world.admin.delete_topics([world.topic])
+    world.db.close()  # the topic stays: the consumers still run, and the broker goes with the test run
 
 
 def test_applies_each_event_once_over_kill_9_and_restarts(world):
