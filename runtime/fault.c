@@ -17,6 +17,15 @@ int fault_set(struct fault *f, int rc, const char *fmt, ...)
     return rc;
 }
 
+/* Puts as much of `more` behind the text as fits. */
+static void append(struct fault *f, const char *more)
+{
+    size_t at = strlen(f->text);
+    while (*more && at < sizeof f->text - 1)
+        f->text[at++] = *more++;
+    f->text[at] = '\0';
+}
+
 int fault_wrap(struct fault *f, const char *fmt, ...)
 {
     if (!f)
@@ -25,9 +34,9 @@ int fault_wrap(struct fault *f, const char *fmt, ...)
     memcpy(inner, f->text, sizeof inner);
     va_list args;
     va_start(args, fmt);
-    int used = vsnprintf(f->text, sizeof f->text, fmt, args);
+    (void)vsnprintf(f->text, sizeof f->text, fmt, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof f->text)
-        (void)snprintf(f->text + used, sizeof f->text - (size_t)used, ": %s", inner);
+    append(f, ": ");
+    append(f, inner);
     return f->rc;
 }

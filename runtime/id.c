@@ -68,10 +68,10 @@ int id_parse(const char *text, unsigned char out[16])
 {
     if (!id_is_uuid(text))
         return RC_REJECT;
-    for (size_t i = 0, n = 0; i < ID_UUID_LEN; i += 2, n++) {
-        if (is_dash(i))
-            i++;
-        out[n] = (unsigned char)(hex(text[i]) << 4 | hex(text[i + 1]));
+    for (size_t n = 0; n < 16; n++, text += 2) {
+        if (*text == '-')
+            text++;
+        out[n] = (unsigned char)(hex(text[0]) << 4 | hex(text[1]));
     }
     return 0;
 }

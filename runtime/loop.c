@@ -158,6 +158,7 @@ int loop_post(struct loop *l, loop_fn fn, void *arg)
         return RC_RETRY;
     }
     wake(l);
+    /* cppcheck-suppress memleak ; the list owns it now */
     return 0;
 }
 

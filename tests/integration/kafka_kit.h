@@ -2,7 +2,7 @@
  * fates. */
 #ifndef KAFKA_KIT_H
 #define KAFKA_KIT_H
-#include "../unit/check.h"
+#include "check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
 /* The consumer on a real broker: places, rebalances, pauses, and a broker that freezes and dies. */
+#ifdef __clang__ /* librdkafka's RD_KAFKA_V_… macros */
+#pragma clang diagnostic ignored "-Wgnu-statement-expression"
+#endif
 #include "kafka_kit.h"
 
 #include <librdkafka/rdkafka.h>

@@ -1,6 +1,6 @@
 /* The blocking connection against a real server: types, classes, and every way a server goes away.
  */
-#include "../unit/check.h"
+#include "check.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The Redis client against a real server that is killed, frozen, emptied and misconfigured. */
-#include "../unit/check.h"
+#include "check.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
