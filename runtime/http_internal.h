@@ -167,6 +167,8 @@ struct http_cookies;
 void http_response_send(struct http_request *req, int status, const char *content_type,
                         const char *data, size_t len, bool immortal);
 const char *http_response_reason(int status);
+void http_response_record(struct http_request *req, int status,
+                          size_t len); /* metrics, access log */
 /* Writes head and body of an error that no request asked for (no memory, past the limit). */
 void http_response_bare(struct http_server *s, struct buf *out, int status, const char *code,
                         const char *message);
@@ -194,7 +196,7 @@ enum http_refusal {
     HTTP_REFUSED_COUNT
 };
 void http_metrics_init(void); /* any thread, any number of times */
-void http_metrics_request(struct http_slot *slot, const char *method, int status, int64_t took_us);
+void http_metrics_request(struct http_slot *slot, int status, int64_t took_us); /* NULL: no route */
 void http_metrics_refused(enum http_refusal reason);
 void http_metrics_connections(int delta);
 void http_metrics_streams(int delta);

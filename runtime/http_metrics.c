@@ -52,7 +52,7 @@ void http_metrics_init(void)
     (void)pthread_once(&once, make_series);
 }
 
-void http_metrics_request(struct http_slot *slot, const char *method, int status, int64_t took_us)
+void http_metrics_request(struct http_slot *slot, int status, int64_t took_us)
 {
     int class = status / 100 - 1;
     if (class < 0 || class >= HTTP_STATUS_CLASSES)
@@ -61,6 +61,7 @@ void http_metrics_request(struct http_slot *slot, const char *method, int status
         metric_add(unrouted[class], 1);
         return;
     }
+    const char *method = http_router_method(slot->route->method); /* HEAD counts as its GET */
     if (!slot->requests[class])
         slot->requests[class] = metrics_series(
             &HTTP_METRICS[REQUESTS], (const char *[]){method, slot->route->path, CLASSES[class]});

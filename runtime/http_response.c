@@ -113,7 +113,7 @@ static char *put_status(char *at, int status)
 static char *put_fields(struct http_request *req, char *at, const char *content_type)
 {
     at = PUT(at, "Date: ");
-    at = put(at, http_response_date(req->server), HTTP_DATE_LEN);
+    at = put(at, http_response_date(req->conn->server), HTTP_DATE_LEN);
     if (content_type) {
         at = PUT(at, "\r\nContent-Type: ");
         at = put(at, content_type, strlen(content_type));
@@ -173,7 +173,7 @@ static bool compose(struct http_request *req, int status, const char *content_ty
         at = put_number(at, len);
         at = PUT(at, "\r\n");
     }
-    if (!req->message.keep_alive || c->close_after || req->server->draining) {
+    if (!req->message.keep_alive || c->close_after || c->server->draining) {
         c->close_after = true;
         at = PUT(at, "Connection: close\r\n");
     } else if (req->message.minor == 0) {
@@ -186,10 +186,10 @@ static bool compose(struct http_request *req, int status, const char *content_ty
     return true;
 }
 
-static void record(struct http_request *req, int status, size_t len)
+void http_response_record(struct http_request *req, int status, size_t len)
 {
     int64_t took_us = clock_mono_us() - req->start_us;
-    http_metrics_request(req->slot, http_method_name(req), status, took_us);
+    http_metrics_request(req->slot, status, took_us);
     if (req->server->access_log)
         LOG_INFO("request", LOG_STR("method", http_method_name(req)),
                  LOG_STR("path", http_path(req)), LOG_INT("status", status), LOG_INT("bytes", len),
@@ -204,7 +204,7 @@ void http_response_send(struct http_request *req, int status, const char *conten
     struct http_conn *c = req->conn;
     bool body = has_body(status) && req->message.verb != HTTP_VERB_HEAD;
     if (s) {
-        record(req, status, len);
+        http_response_record(req, status, len);
         TAILQ_REMOVE(&s->under_way, req, link);
     }
     if (c) {

@@ -151,6 +151,11 @@ static void free_below(struct node *node)
     }
 }
 
+const char *http_router_method(enum http_method method)
+{
+    return METHOD_NAMES[method];
+}
+
 int http_router_new(const struct http_route *const *tables, struct http_router **out,
                     struct fault *f)
 {

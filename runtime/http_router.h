@@ -31,6 +31,8 @@ struct http_match {
     char *values[HTTP_MAX_PARAMS]; /* in the order of the pattern */
 };
 
+const char *http_router_method(enum http_method method); /* its name */
+
 struct http_router; /* opaque, immutable once made apart from the slots' metrics */
 
 /* RC_FATAL: *f names the route that is malformed or given twice. Borrows the tables. */

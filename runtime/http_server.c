@@ -132,7 +132,7 @@ static void format_address(const struct sockaddr_storage *peer, char *out)
 /* False: nobody waits any more, or no descriptor is left. */
 static bool accept_one(struct http_server *s)
 {
-    struct sockaddr_storage peer;
+    struct sockaddr_storage peer = {0};
     socklen_t len = sizeof peer;
     int fd = accept4(s->listen_fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {

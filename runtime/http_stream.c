@@ -44,7 +44,7 @@ struct http_stream *http_stream_start(struct http_request *req, http_stream_fn o
     LIST_INSERT_HEAD(&s->streams, stream, link);
     s->stream_count++;
     http_metrics_streams(1);
-    http_metrics_request(req->slot, http_method_name(req), 200, 0);
+    http_response_record(req, 200, 0);
     bool only_head = req->message.verb == HTTP_VERB_HEAD;
     TAILQ_REMOVE(&s->under_way, req, link);
     if (c) {
