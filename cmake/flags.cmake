@@ -4,7 +4,10 @@ add_library(urr_flags INTERFACE)
 target_compile_definitions(urr_flags INTERFACE _GNU_SOURCE)
 target_compile_options(urr_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
-    -fstack-protector-strong -fno-omit-frame-pointer>)
+    -fstack-protector-strong -fno-omit-frame-pointer
+    # Hidden: or a function of ours would take the place of a namesake inside a shared library
+    # (json_object() in libjansson, which libjwt calls).
+    -fvisibility=hidden>)
 target_link_options(urr_flags INTERFACE -Wl,--as-needed)
 
 if(URR_ASAN)

@@ -18,6 +18,8 @@
 extern "C" {
 #endif
 
+#define URR_PUBLISH_API __attribute__((visibility("default")))
+
 struct urr_publisher;
 
 enum { URR_PUBLISH_ERROR = 192 }; /* size of `why`: one sentence, written on failure; may be NULL */
@@ -41,16 +43,18 @@ struct urr_publish_options {
     void *arg;
 };
 
-int urr_publish_open(const struct urr_publish_options *o, struct urr_publisher **out, char *why);
+URR_PUBLISH_API int urr_publish_open(const struct urr_publish_options *o,
+                                     struct urr_publisher **out, char *why);
 
 /* `key`: the orderId for payment-events (paymentId where there is none): events of one key keep
  * their order. Copies key and value. */
-int urr_publish(struct urr_publisher *p, const char *topic, const char *key, const void *value,
-                size_t len, void *tag, char *why);
-int urr_publish_poll(struct urr_publisher *p, int timeout_ms); /* how many were reported */
-int urr_publish_flush(struct urr_publisher *p, int timeout_ms, char *why);
-size_t urr_publish_pending(const struct urr_publisher *p);
-void urr_publish_close(
+URR_PUBLISH_API int urr_publish(struct urr_publisher *p, const char *topic, const char *key,
+                                const void *value, size_t len, void *tag, char *why);
+URR_PUBLISH_API int urr_publish_poll(struct urr_publisher *p,
+                                     int timeout_ms); /* how many were reported */
+URR_PUBLISH_API int urr_publish_flush(struct urr_publisher *p, int timeout_ms, char *why);
+URR_PUBLISH_API size_t urr_publish_pending(const struct urr_publisher *p);
+URR_PUBLISH_API void urr_publish_close(
     struct urr_publisher *p); /* reports what is pending as not written; NULL is fine */
 
 #ifdef __cplusplus
