@@ -153,11 +153,12 @@ static int worker_start(struct worker *w, struct fault *f)
 
 static void worker_stop(struct worker *w)
 {
-    (void)w;
     (void)pthread_mutex_lock(&gate);
     worker_stops++;
+    bool mine = held && http_loop(held) == w->loop; /* a request belongs to its loop's thread */
     (void)pthread_mutex_unlock(&gate);
-    answer_held(NULL);
+    if (mine)
+        answer_held(NULL);
 }
 
 static const struct http_route ROUTES[] = {{HTTP_GET, "/hold", hold, NULL}, {0}};
