@@ -83,8 +83,9 @@ const struct metric_def RELAY_METRICS[] = {
                  "database", NULL, 0},
     [M_RESTARTS] = {"urr_relay_restarts_total", METRIC_COUNTER,
                     "Times everything on its way was given up and read again.", "database", NULL,
-                    0}};
-const size_t RELAY_METRICS_COUNT = sizeof RELAY_METRICS / sizeof *RELAY_METRICS;
+                    0},
+    {0}};
+const size_t RELAY_METRICS_COUNT = sizeof RELAY_METRICS / sizeof *RELAY_METRICS - 1;
 
 static const struct pg_stmt TRY_LOCK = {"relay_lock",
                                         "SELECT pg_try_advisory_lock(" LEADER_LOCK ")"};

@@ -36,8 +36,9 @@ struct daemon_spec {
     const char *purpose;                       /* one line for --help */
     const struct config_item *const *settings; /* tables, see config.h; runtime's own are added */
     const struct http_route *const *routes;    /* may be NULL; the health routes are added */
-    const struct metric_def *const *metrics;   /* tables for --describe; may be NULL */
-    const char *default_port;                  /* of HTTP_PORT */
+    const struct metric_def *const
+        *metrics;             /* tables for --describe, each ending with a NULL name; may be NULL */
+    const char *default_port; /* of HTTP_PORT */
     const char
         *port_setting; /* the name of the port's setting, e.g. "QUEUE_PORT"; NULL: HTTP_PORT */
     /* All may be NULL. start: once, before any loop runs. worker_start: on each loop's thread, with

@@ -29,6 +29,7 @@ const struct metric_def REDIS_METRICS[] = {
     [BREAKERS] = {"urr_redis_breakers_open", METRIC_GAUGE,
                   "Clients whose breaker is open or half open, at most one per loop.", NULL, NULL,
                   0},
+    {0},
 };
 const size_t REDIS_METRICS_COUNT = METRICS;
 
