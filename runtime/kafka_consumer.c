@@ -24,13 +24,17 @@ enum {
     DEFAULT_MAX_HELD = 4096,
     DEFAULT_ASSIGN_RETRY_MS = 500,
     RANGE_QUERY_MS = 1000, /* how long an out-of-range event waits for the log's bounds */
-    SEEK_MS = 2000
+    SEEK_MS = 2000,
+    CHECK_EVERY = 256 /* messages between looks at the prefetch queue */
 };
 
 struct kafka_consumer {
     struct kafka_client client; /* first: librdkafka's opaque */
     rd_kafka_t *rk;
     struct kafka_ends *ends;
+    rd_kafka_queue_t *queue; /* what is prefetched: for its length */
+    size_t queue_peak;       /* longest since the last nudge */
+    uint32_t since_check;
     kafka_assign_fn on_assign;
     kafka_revoke_fn on_revoke;
     void *arg;
@@ -257,6 +261,7 @@ int kafka_consumer_open(const struct kafka_consumer_options *o, struct kafka_con
         rc = kafka_client_handle(RD_KAFKA_CONSUMER, conf, &c->rk, f);
     if (rc == 0) {
         (void)rd_kafka_poll_set_consumer(c->rk); /* one queue: all callbacks from consumer_poll */
+        c->queue = rd_kafka_queue_get_consumer(c->rk);
         rc = kafka_ends_new(c->rk, &c->ends, f);
     }
     if (rc == 0)
@@ -279,6 +284,8 @@ void kafka_consumer_close(struct kafka_consumer *c)
             rd_kafka_message_destroy(c->slots[i]);
     if (c->rk) {
         c->closing = true;
+        if (c->queue)
+            rd_kafka_queue_destroy(c->queue);
         (void)rd_kafka_consumer_close(c->rk);
         forget_held(c);
         rd_kafka_destroy_flags(c->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
@@ -304,6 +311,21 @@ static void fill_message(struct kafka_message *m, const rd_kafka_message_t *raw)
                                 .key_len = raw->key_len,
                                 .value = raw->payload,
                                 .value_len = raw->len};
+}
+
+/* A queue that was full is not refilled before its broker thread wakes up: wake it at the half. */
+static void keep_fetching(struct kafka_consumer *c)
+{
+    if (++c->since_check < CHECK_EVERY)
+        return;
+    c->since_check = 0;
+    size_t length = rd_kafka_queue_length(c->queue);
+    if (length > c->queue_peak) {
+        c->queue_peak = length;
+    } else if (c->queue_peak > CHECK_EVERY * 4 && length < c->queue_peak / 2) {
+        c->queue_peak = length;
+        kafka_ends_nudge(c->ends, rd_kafka_topic_partition_list_copy(c->held));
+    }
 }
 
 /* False: the message is of a partition that is not ours (any more), or stopped. */
@@ -387,8 +409,10 @@ int kafka_consumer_poll(struct kafka_consumer *c, int timeout_ms, struct kafka_e
             return 0;
         int rc = 0;
         if (!raw->err) {
-            if (take_message(c, raw, out))
+            if (take_message(c, raw, out)) {
+                keep_fetching(c);
                 return 0;
+            }
         } else {
             rc = take_error(c, raw, out, f);
             rd_kafka_message_destroy(raw);

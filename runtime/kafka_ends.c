@@ -16,6 +16,7 @@ struct kafka_ends {
     enum state state;
     int64_t tag;
     rd_kafka_topic_partition_list_t *parts; /* the thread's own while ASKED */
+    rd_kafka_topic_partition_list_t *nudge;
 };
 
 static void ask_brokers(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *parts)
@@ -33,10 +34,19 @@ static void *run(void *arg)
     struct kafka_ends *e = arg;
     pthread_mutex_lock(&e->lock);
     for (;;) {
-        while (e->state != ASKED && e->state != STOPPING)
+        while (e->state != ASKED && e->state != STOPPING && !e->nudge)
             pthread_cond_wait(&e->changed, &e->lock);
         if (e->state == STOPPING)
             break;
+        if (e->nudge) {
+            rd_kafka_topic_partition_list_t *nudge = e->nudge;
+            e->nudge = NULL;
+            pthread_mutex_unlock(&e->lock);
+            ask_brokers(e->rk, nudge);
+            rd_kafka_topic_partition_list_destroy(nudge);
+            pthread_mutex_lock(&e->lock);
+            continue;
+        }
         rd_kafka_topic_partition_list_t *parts = e->parts;
         pthread_mutex_unlock(&e->lock);
         ask_brokers(e->rk, parts);
@@ -75,6 +85,8 @@ void kafka_ends_free(struct kafka_ends *e)
     pthread_join(e->thread, NULL);
     if (e->parts)
         rd_kafka_topic_partition_list_destroy(e->parts);
+    if (e->nudge)
+        rd_kafka_topic_partition_list_destroy(e->nudge);
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->lock);
     free(e);
@@ -111,4 +123,17 @@ bool kafka_ends_take(struct kafka_ends *e, int64_t *out_tag,
     }
     pthread_mutex_unlock(&e->lock);
     return answered;
+}
+
+void kafka_ends_nudge(struct kafka_ends *e, rd_kafka_topic_partition_list_t *parts)
+{
+    pthread_mutex_lock(&e->lock);
+    if (!e->nudge) {
+        e->nudge = parts;
+        parts = NULL;
+        pthread_cond_signal(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (parts)
+        rd_kafka_topic_partition_list_destroy(parts);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "producers/relay.h"
@@ -64,6 +65,7 @@ static int relay_main(void)
         .client = {.brokers = getenv("URR_TEST_KAFKA"), .client_id = "test-relay"}};
     struct relay *r;
     struct fault why;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test must not leave it running */
     if (relay_new(&o, &r, &why) != 0)
         return 1;
     for (;;) {
