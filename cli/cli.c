@@ -42,11 +42,11 @@ int cli_code(int rc)
     return rc == RC_REJECT ? CLI_REFUSED : CLI_FAILED;
 }
 
-int cli_settings(const struct cli *cli, const struct config_item *table, struct config **out)
+int cli_settings(const struct cli *cli, const struct config_item *const *tables,
+                 struct config **out)
 {
-    const struct config_item *const tables[] = {table, NULL};
     struct fault f = {0};
-    if (config_load(tables, NULL, cli->config_file, out, &f) != 0)
+    if (config_load(tables, cli->known, cli->config_file, out, &f) != 0)
         return cli_fail(cli, CLI_USAGE, "%s", f.text);
     return CLI_OK;
 }

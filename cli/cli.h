@@ -19,6 +19,7 @@ enum {
 struct cli {
     bool json; /* --json: one JSON document on standard output instead of text */
     const char *config_file;
+    const char *const *known; /* settings of all commands: one file may hold them all */
 };
 
 struct cli_command {
@@ -26,9 +27,10 @@ struct cli_command {
     const char *summary;                                      /* one line */
     const char *help;                                         /* arguments, options, an example */
     int (*run)(const struct cli *cli, int argc, char **argv); /* argv[0] is the command's name */
+    const struct config_item *const *settings; /* tables, ending with NULL; shown by --help */
 };
 
-extern const struct cli_command CMD_MIGRATE, CMD_TOPICS, CMD_VERSION;
+extern const struct cli_command CMD_MIGRATE, CMD_TOKEN, CMD_TOPICS, CMD_VERSION;
 
 /* "urrctl: text" on standard error, or {"error":…} on standard output with --json; returns `code`.
  */
@@ -37,7 +39,9 @@ __attribute__((format(printf, 3, 4))) int cli_fail(const struct cli *cli, int co
 /* The exit code that goes with a return code. */
 int cli_code(int rc);
 
-/* Settings of one table; CLI_OK or the exit code, after saying why. Free with config_free(). */
-int cli_settings(const struct cli *cli, const struct config_item *table, struct config **out);
+/* Settings from these tables; CLI_OK or the exit code, after saying why. Free with config_free().
+ */
+int cli_settings(const struct cli *cli, const struct config_item *const *tables,
+                 struct config **out);
 
 #endif

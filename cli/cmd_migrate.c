@@ -23,11 +23,16 @@ enum { DATABASE_COUNT = sizeof DATABASES / sizeof DATABASES[0], MAX_JSON = 1 << 
 
 #define SCHEMES "postgresql|postgres"
 static const struct config_item SETTINGS[] = {
-    {"TICKET_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "ticket_db.", CONFIG_OPTIONAL},
-    {"PAYMENT_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "payment_db.", CONFIG_OPTIONAL},
-    {"STATS_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "stats_db.", CONFIG_OPTIONAL},
+    {"TICKET_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "Database of seats and reservations.",
+     CONFIG_OPTIONAL},
+    {"PAYMENT_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "Database of payments.",
+     CONFIG_OPTIONAL},
+    {"STATS_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "Database of statistics.",
+     CONFIG_OPTIONAL},
     {NULL, CONFIG_STRING, NULL, 0, 0, NULL, NULL, 0},
 };
+
+static const struct config_item *const TABLES[] = {SETTINGS, NULL};
 
 struct progress {
     const struct cli *cli;
@@ -122,7 +127,7 @@ static int run(const struct cli *cli, int argc, char **argv)
                             argv[i]);
     }
     struct config *config = NULL;
-    int code = cli_settings(cli, SETTINGS, &config);
+    int code = cli_settings(cli, TABLES, &config);
     if (code != CLI_OK)
         return code;
     struct buf out;
@@ -143,6 +148,5 @@ const struct cli_command CMD_MIGRATE = {
     "migrate", "bring the databases' schemas up to date",
     "urrctl migrate [ticket|payment|stats|all] [--dry-run]\n\n"
     "Applies what is missing, in order; safe to run twice and by two at once. --dry-run (or\n"
-    "--status) shows what is pending. Settings: TICKET_DATABASE_URL, PAYMENT_DATABASE_URL,\n"
-    "STATS_DATABASE_URL.\n\nExample:\n  urrctl migrate ticket --dry-run\n",
-    run};
+    "--status) shows what is pending.\n\nExample:\n  urrctl migrate ticket --dry-run\n",
+    run, TABLES};

@@ -12,7 +12,9 @@
 #include "runtime/kafka.h"
 #include "runtime/kafka_admin.h"
 
-enum { MAX_TOPICS = 32, TIMEOUT_MS = 30000, MAX_JSON = 1 << 16 };
+enum { MAX_TOPICS = 32, ANSWER_MS = 10000, TIMEOUT_MS = 30000, MAX_JSON = 1 << 16 };
+
+static const struct config_item *const TABLES[] = {KAFKA_SETTINGS, TOPIC_SETTINGS, NULL};
 
 struct request {
     struct topic_plan plan;
@@ -80,23 +82,24 @@ static int create(const struct cli *cli, const struct config *config)
     kafka_client_from_config(config, "urrctl", &client);
     int rc = kafka_admin_open(&client, &admin, &f);
     if (rc == 0)
+        rc = kafka_admin_ping(admin, ANSWER_MS, &f);
+    if (rc == 0)
         rc = kafka_admin_create_topics(admin, specs, count, results, TIMEOUT_MS, &f);
     kafka_admin_close(admin);
     if (rc == 0 || (rc == RC_REJECT && !cli->json))
         show(cli, specs, results, count);
-    return rc == 0 ? CLI_OK : cli_fail(cli, cli_code(rc), "Kafka: %s", f.text);
+    return rc == 0 ? CLI_OK : cli_fail(cli, cli_code(rc), "%s: %s", client.brokers, f.text);
 }
 
 static int run(const struct cli *cli, int argc, char **argv)
 {
     if (argc != 2 || strcmp(argv[1], "create") != 0)
         return cli_fail(cli, CLI_USAGE, "topics: expected 'urrctl topics create'");
-    const struct config_item *const tables[] = {KAFKA_SETTINGS, TOPIC_SETTINGS, NULL};
     struct config *config = NULL;
-    struct fault f = {0};
-    if (config_load(tables, NULL, cli->config_file, &config, &f) != 0)
-        return cli_fail(cli, CLI_USAGE, "%s", f.text);
-    int code = create(cli, config);
+    int code = cli_settings(cli, TABLES, &config);
+    if (code != CLI_OK)
+        return code;
+    code = create(cli, config);
     config_free(config);
     return code;
 }
@@ -105,7 +108,6 @@ const struct cli_command CMD_TOPICS = {
     "topics", "create the Kafka topics",
     "urrctl topics create\n\n"
     "Makes every topic and its dead-letter topic where it is missing; what exists is left as it\n"
-    "is, and named when its partitions differ. Settings: KAFKA_BROKERS, KAFKA_CONFIG_FILE,\n"
-    "KAFKA_TOPIC_PARTITIONS, KAFKA_REPLICATION_FACTOR, KAFKA_TOPIC_RETENTION_MS.\n\nExample:\n"
+    "is, and named when its partitions differ.\n\nExample:\n"
     "  KAFKA_BROKERS=127.0.0.1:9092 urrctl topics create\n",
-    run};
+    run, TABLES};

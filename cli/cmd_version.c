@@ -12,5 +12,6 @@ static int run(const struct cli *cli, int argc, char **argv)
     return CLI_OK;
 }
 
-const struct cli_command CMD_VERSION = {
-    "version", "print the version", "urrctl version\n\nExample:\n  urrctl version --json\n", run};
+const struct cli_command CMD_VERSION = {"version", "print the version",
+                                        "urrctl version\n\nExample:\n  urrctl version --json\n",
+                                        run, NULL};

@@ -1,11 +1,16 @@
 /* urrctl.c - finds the command and hands over. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
+#include "runtime/buf.h"
+#include "runtime/config.h"
+#include "runtime/log.h"
 
-static const struct cli_command *const COMMANDS[] = {&CMD_MIGRATE, &CMD_TOPICS, &CMD_VERSION};
-enum { COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
+static const struct cli_command *const COMMANDS[] = {&CMD_MIGRATE, &CMD_TOKEN, &CMD_TOPICS,
+                                                     &CMD_VERSION};
+enum { COUNT = sizeof COMMANDS / sizeof COMMANDS[0], MAX_SETTINGS = 128, MAX_HELP = 1 << 16 };
 
 static void help(void)
 {
@@ -14,6 +19,30 @@ static void help(void)
         (void)printf("  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     (void)puts("\nExit codes: 0 done, 1 failed, 2 wrong use or settings, 3 refused (nothing was "
                "done),\n4 may pass when run again.");
+}
+
+static void help_command(const struct cli_command *command)
+{
+    (void)fputs(command->help, stdout);
+    if (!command->settings)
+        return;
+    struct buf out;
+    buf_init(&out, MAX_HELP);
+    config_help(command->settings, NULL, &out);
+    (void)printf("\nSettings, from the environment or --config FILE:\n%s", buf_text(&out));
+    buf_done(&out);
+}
+
+/* The settings' names of every command, ending with NULL. */
+static const char *const *all_settings(void)
+{
+    static const char *names[MAX_SETTINGS + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        for (const struct config_item *const *t = COMMANDS[i]->settings; t && *t; t++)
+            for (const struct config_item *item = *t; item->name && count < MAX_SETTINGS; item++)
+                names[count++] = item->name;
+    return names;
 }
 
 /* Takes the options that every command has out of argv; false: --config without its file. */
@@ -39,8 +68,9 @@ static bool take_common(struct cli *cli, int *argc, char **argv, bool *out_help)
 
 int main(int argc, char **argv)
 {
-    struct cli cli = {0};
+    struct cli cli = {.known = all_settings()};
     bool wants_help = false;
+    log_init("urrctl", LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT, STDERR_FILENO); /* we say it ourselves */
     if (!take_common(&cli, &argc, argv, &wants_help))
         return cli_fail(&cli, CLI_USAGE, "--config needs a file");
     if (argc < 2) {
@@ -52,7 +82,7 @@ int main(int argc, char **argv)
             continue;
         if (!wants_help)
             return COMMANDS[i]->run(&cli, argc - 1, argv + 1);
-        (void)fputs(COMMANDS[i]->help, stdout);
+        help_command(COMMANDS[i]);
         return CLI_OK;
     }
     return cli_fail(&cli, CLI_USAGE, "no command '%s'; urrctl --help lists them", argv[1]);
