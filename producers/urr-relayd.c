@@ -37,8 +37,9 @@ static int serve(struct daemon *d, void *arg)
     while (!daemon_stopping(d)) {
         struct fault f = {0};
         int wait_ms, rc = relay_step(db->relay, &wait_ms, &f);
-        readiness_set(db->pg, rc == 0, f.text);
-        readiness_set(db->kafka, relay_kafka_connected(db->relay), "Kafka does not answer");
+        bool kafka = relay_kafka_connected(db->relay);
+        readiness_set(db->pg, rc == 0, rc ? f.text : NULL);
+        readiness_set(db->kafka, kafka, kafka ? NULL : "Kafka does not answer");
         if (rc && !failing)
             LOG_WARN("relay waits", LOG_STR("database", db->name), LOG_STR("reason", f.text));
         else if (rc == 0 && failing)
