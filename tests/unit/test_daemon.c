@@ -21,7 +21,7 @@
  * at it from outside, over a socket. */
 enum { LOOK_MS = 10000, ANSWER_BYTES = 65536 };
 
-static uint16_t port;
+static _Atomic uint16_t port; /* the kernel's choice, known when the first worker listens */
 static int starts, stops, worker_starts, worker_stops;
 static int refused_worker; /* the index that fails to start, or -1 */
 static int (*probe)(struct daemon *d, void *arg);
@@ -59,12 +59,12 @@ static int bind_any(uint16_t *out_port)
     return fd;
 }
 
-/* The probe may be up before the listener. */
+/* The probe may be up before the listener: port 0 then, which refuses. */
 static int dial(void)
 {
     int64_t until = clock_mono_ms() + LOOK_MS;
-    struct sockaddr_in a = at(port);
     while (clock_mono_ms() < until) {
+        struct sockaddr_in a = at(port);
         int fd = new_socket();
         if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
             return fd;
@@ -146,6 +146,7 @@ static int worker_start(struct worker *w, struct fault *f)
     (void)pthread_mutex_lock(&gate);
     worker_starts++;
     (void)pthread_mutex_unlock(&gate);
+    port = http_server_port(w->http);
     if (w->index == refused_worker)
         return fault_set(f, RC_FATAL, "no");
     return 0;
@@ -198,13 +199,11 @@ static int run(int (*fn)(struct daemon *, void *))
 static int fresh(void **state)
 {
     (void)state;
-    char text[16];
-    (void)close(bind_any(&port));
-    (void)snprintf(text, sizeof text, "%u", port);
-    (void)setenv("HTTP_PORT", text, 1);
+    (void)setenv("HTTP_PORT", "0", 1);
     (void)setenv("WORKERS", "2", 1);
     (void)setenv("LOG_LEVEL", "error", 1);
     (void)setenv("DRAIN_SECONDS", "10", 1);
+    port = 0;
     starts = stops = worker_starts = worker_stops = status = 0;
     refused_worker = -1;
     request_came = false;
@@ -376,12 +375,15 @@ static void a_worker_that_fails_to_start_ends_the_others(void **state)
     assert_int_equal(stops, 1);
 }
 
+static pthread_mutex_t blocker = PTHREAD_MUTEX_INITIALIZER;
+
 static int look_beside_a_blocked_thread(struct daemon *d, void *arg)
 {
     (void)arg;
-    (void)pthread_mutex_lock(&gate); /* every hook would block on it now */
+    (void)get("/healthz"); /* the workers are up */
+    (void)pthread_mutex_lock(&blocker);
     status = get("/healthz");
-    (void)pthread_mutex_unlock(&gate);
+    (void)pthread_mutex_unlock(&blocker);
     daemon_stop(d, 7);
     daemon_stop(d, 8);
     return 0;
@@ -391,8 +393,8 @@ static int wait_at_the_gate(struct daemon *d, void *arg)
 {
     (void)arg;
     while (!daemon_stopping(d)) {
-        (void)pthread_mutex_lock(&gate);
-        (void)pthread_mutex_unlock(&gate);
+        (void)pthread_mutex_lock(&blocker);
+        (void)pthread_mutex_unlock(&blocker);
         (void)daemon_wait(d, 1);
     }
     return 0;
@@ -409,7 +411,6 @@ static void answers_while_a_thread_blocks_and_keeps_the_first_exit_code(void **s
     (void)state;
     struct daemon_spec s = spec();
     s.start = start_two;
-    s.worker_start = NULL;
     assert_int_equal(run_with(&s, NULL), 7);
     assert_int_equal(status, 200);
 }
@@ -418,10 +419,11 @@ static void refuses_a_port_that_another_process_serves(void **state)
 {
     (void)state;
     char text[16];
-    int on = 1, fd = bind_any(&port);
+    uint16_t taken;
+    int on = 1, fd = bind_any(&taken);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     assert_int_equal(listen(fd, 1), 0);
-    (void)snprintf(text, sizeof text, "%u", port);
+    (void)snprintf(text, sizeof text, "%u", taken);
     (void)setenv("HTTP_PORT", text, 1);
     assert_int_equal(run(wait_for_the_end), 1);
     (void)close(fd);
