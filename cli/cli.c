@@ -6,6 +6,7 @@
 
 #include "runtime/buf.h"
 #include "runtime/config.h"
+#include "runtime/config_names.h"
 #include "runtime/fault.h"
 #include "runtime/json.h"
 
@@ -46,7 +47,7 @@ int cli_settings(const struct cli *cli, const struct config_item *const *tables,
                  struct config **out)
 {
     struct fault f = {0};
-    if (config_load(tables, cli->known, cli->config_file, out, &f) != 0)
+    if (config_load(tables, config_names(), cli->config_file, out, &f) != 0)
         return cli_fail(cli, CLI_USAGE, "%s", f.text);
     return CLI_OK;
 }

@@ -19,7 +19,6 @@ enum {
 struct cli {
     bool json; /* --json: one JSON document on standard output instead of text */
     const char *config_file;
-    const char *const *known; /* settings of all commands: one file may hold them all */
 };
 
 struct cli_command {

@@ -10,7 +10,7 @@
 
 static const struct cli_command *const COMMANDS[] = {&CMD_MIGRATE, &CMD_TOKEN, &CMD_TOPICS,
                                                      &CMD_VERSION};
-enum { COUNT = sizeof COMMANDS / sizeof COMMANDS[0], MAX_SETTINGS = 128, MAX_HELP = 1 << 16 };
+enum { COUNT = sizeof COMMANDS / sizeof COMMANDS[0], MAX_HELP = 1 << 16 };
 
 static void help(void)
 {
@@ -31,18 +31,6 @@ static void help_command(const struct cli_command *command)
     config_help(command->settings, NULL, &out);
     (void)printf("\nSettings, from the environment or --config FILE:\n%s", buf_text(&out));
     buf_done(&out);
-}
-
-/* The settings' names of every command, ending with NULL. */
-static const char *const *all_settings(void)
-{
-    static const char *names[MAX_SETTINGS + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < COUNT; i++)
-        for (const struct config_item *const *t = COMMANDS[i]->settings; t && *t; t++)
-            for (const struct config_item *item = *t; item->name && count < MAX_SETTINGS; item++)
-                names[count++] = item->name;
-    return names;
 }
 
 /* Takes the options that every command has out of argv; false: --config without its file. */
@@ -68,7 +56,7 @@ static bool take_common(struct cli *cli, int *argc, char **argv, bool *out_help)
 
 int main(int argc, char **argv)
 {
-    struct cli cli = {.known = all_settings()};
+    struct cli cli = {0};
     bool wants_help = false;
     log_init("urrctl", LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT, STDERR_FILENO); /* we say it ourselves */
     if (!take_common(&cli, &argc, argv, &wants_help))

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include "runtime/buf.h"
+#include "runtime/config_names.h"
 #include "runtime/daemon_internal.h"
-#include "runtime/embed.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
-#include "runtime_config_names.h"
 
-enum { MAX_TEXT_BYTES = 1 << 20, MAX_NAMES = 512 };
+enum { MAX_TEXT_BYTES = 1 << 20 };
 
 enum action { RUN, HELP, VERSION, CHECK, DESCRIBE_CONFIG, DESCRIBE_METRICS, WRONG };
 
@@ -66,35 +65,6 @@ static void gather_tables(struct daemon *d)
     for (; spec->routes && spec->routes[routes] && routes < DAEMON_MAX_TABLES; routes++)
         d->routes[routes] = spec->routes[routes];
     d->routes[routes] = DAEMON_HEALTH_ROUTES;
-}
-
-/* docs/config-names.txt: one name per line. `text` is cut up; the array ends with NULL. */
-static void split_names(char *text, const char **names)
-{
-    size_t n = 0;
-    char *rest = NULL;
-    for (char *line = strtok_r(text, "\n", &rest); line && n < MAX_NAMES - 1;
-         line = strtok_r(NULL, "\n", &rest))
-        if (*line != '#')
-            names[n++] = line;
-    names[n] = NULL;
-}
-
-static int load(struct daemon *d, const char *file, struct fault *f)
-{
-    const struct embed_file *list = embed_find(runtime_config_names, "config-names.txt");
-    char *text = strndup(list->data, embed_len(list));
-    const char **known = calloc(MAX_NAMES, sizeof *known);
-    int rc = RC_FATAL;
-    if (!text || !known) {
-        (void)fault_set(f, RC_FATAL, "no memory for the settings");
-    } else {
-        split_names(text, known);
-        rc = config_load(d->settings, known, file, &d->config, f);
-    }
-    free(known);
-    free(text);
-    return rc;
 }
 
 static void start_log(const struct daemon *d)
@@ -201,7 +171,7 @@ static int print(struct buf *out)
 static int check(struct daemon *d, const char *file, struct buf *out)
 {
     struct fault f = {0};
-    if (load(d, file, &f) != 0) {
+    if (config_load(d->settings, config_names(), file, &d->config, &f) != 0) {
         (void)fprintf(stderr, "%s: %s\n", d->spec->name, f.text);
         return DAEMON_EXIT_USAGE;
     }
@@ -250,7 +220,7 @@ bool daemon_cli(struct daemon *d, int argc, char **argv, int *out_exit)
     struct command c = parse(argc, argv);
     struct fault f = {0};
     if (c.action == RUN) {
-        if (load(d, c.file, &f) == 0) {
+        if (config_load(d->settings, config_names(), c.file, &d->config, &f) == 0) {
             start_log(d);
             return false;
         }

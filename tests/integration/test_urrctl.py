@@ -158,10 +158,10 @@ def test_migrate_says_whether_trying_again_may_help(pg_url):
     assert done.code == USAGE and "TICKET_DATABASE_URL" in done.err
 
 
-def test_one_file_may_hold_the_settings_of_all_commands(databases, tmp_path):
+def test_one_file_may_hold_the_settings_of_everything(databases, tmp_path):
     file = tmp_path / "urr.env"
     file.write_text("".join(f"{name}={value}\n" for name, value in databases.items())
-                    + f"JWT_SECRET=\"{SECRET}\"\n# comment\nKAFKA_BROKERS=127.0.0.1:1\n")
+                    + f"JWT_SECRET=\"{SECRET}\"\n# comment\nKAFKA_BROKERS=127.0.0.1:1\nREDIS_URL=redis://127.0.0.1:1/0\n")
     assert urrctl("migrate", "payment", "--config", str(file)).code == OK
     assert urrctl("token", "--user", "u1", "--config", str(file)).code == OK
     file.write_text("JWT_SECRIT=x\n")
