@@ -27,7 +27,7 @@ struct wish {
 static int64_t read_ttl(const char *text)
 {
     static const char UNITS[] = "smhd";
-    static const int64_t SECONDS[] = {1, 60, 3600, 24 * 3600};
+    static const int64_t SECONDS[] = {1, 60, 3600, 86400};
     size_t digits = strspn(text, "0123456789");
     if (digits == 0 || digits > 7 || strlen(text) > digits + 1)
         return 0;

@@ -70,7 +70,7 @@ static void sum(const struct embed_file *file, char out[CHECKSUM_LEN + 1])
     unsigned len = 0;
     (void)EVP_Digest(file->data, embed_len(file), digest, &len, EVP_sha256(), NULL);
     for (unsigned i = 0; i < len && i < CHECKSUM_LEN / 2; i++)
-        (void)snprintf(out + i * 2, 3, "%02x", digest[i]);
+        (void)snprintf(out + (size_t)i * 2, 3, "%02x", digest[i]);
 }
 
 static int by_name(const void *a, const void *b)

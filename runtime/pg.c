@@ -221,7 +221,7 @@ bool pg_connected(const struct pg *c)
 int pg_probe(const struct pg *c, struct fault *f)
 {
     static const struct pg_stmt ASK = {NULL, "SELECT 1"};
-    struct pg *fresh;
+    struct pg *fresh = NULL;
     struct pg_session session = c->session;
     session.reply_timeout_ms = c->session.connect_timeout_ms;
     int rc = pg_new(&session, &fresh, f);

@@ -88,8 +88,8 @@ int pg_pool_query(struct pg_pool *pool, const struct pg_stmt *stmt, const struct
  * pg_pool_begin() waits for a connection and hands it out as a lease. timeout_ms counts from now
  * for all of it: past it the connection is closed, the server rolls back, and a statement under way
  * is answered with RC_RETRY. Statements travel with pg_lease_query(), the first one together with
- * its BEGIN. pg_lease_commit() is the last statement; pg_lease_end() is called exactly once for
- * each lease, whatever happened, and rolls back what was not committed. */
+ * its BEGIN, and so does the next one after a pg_lease_commit(). pg_lease_end() is called exactly
+ * once for each lease, whatever happened, and rolls back what was not committed. */
 /* `lease` is NULL unless a->rc is 0; a->result is NULL. */
 typedef void (*pg_lease_fn)(struct pg_lease *lease, const struct pg_answer *a, void *arg);
 int pg_pool_begin(struct pg_pool *pool, int64_t timeout_ms, pg_lease_fn fn, void *arg,

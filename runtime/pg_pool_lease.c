@@ -36,7 +36,7 @@ int pg_lease_query(struct pg_lease *lease, const struct pg_stmt *stmt, const str
     c->deadline_ms = lease->deadline_ms;
     c->begin = !lease->begun;
     c->commit = stmt == &PG_COMMIT;
-    lease->begun = true;
+    lease->begun = !c->commit; /* whatever comes after it is a transaction of its own */
     pg_link_send(lease->link, c, stmt, p);
     return 0;
 }

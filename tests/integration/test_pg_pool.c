@@ -532,6 +532,7 @@ static void a_committed_transaction_stays_and_an_ended_one_does_not(void **state
     put(&b, 2);
     commit(&b);
     assert_int_equal(b.class, PG_CLASS_NONE);
+    put(&b, 3); /* another transaction */
     pg_lease_end(b.lease);
     assert_int_equal(count_rows(&b), 2);
     begin(&b, LONG_MS);
