@@ -12,7 +12,7 @@ enum {
     CLI_OK = 0,
     CLI_FAILED = 1,  /* a server is away, or refused the step: the message says what to do */
     CLI_USAGE = 2,   /* wrong command line or settings */
-    CLI_REFUSED = 3, /* nothing was done because it would be wrong (changed migration …) */
+    CLI_REFUSED = 3, /* refused because it would be wrong (changed migration …) */
     CLI_RETRY = 4    /* may pass when run again: server away, rows locked */
 };
 

@@ -81,17 +81,31 @@ static int migrate_one(const struct config *config, size_t i, bool dry_run, stru
     return rc;
 }
 
+static bool chosen(const char *which, size_t i)
+{
+    return strcmp(which, "all") == 0 || strcmp(which, DATABASES[i].name) == 0;
+}
+
+/* Before the first change: half of "all" helps nobody. */
+static int check_settings(const struct cli *cli, const struct config *config, const char *which)
+{
+    for (size_t i = 0; i < DATABASE_COUNT; i++)
+        if (chosen(which, i) && !config_str(config, DATABASES[i].setting))
+            return cli_fail(cli, CLI_USAGE, "%s is not set: postgresql://user:password@host/%s_db",
+                            DATABASES[i].setting, DATABASES[i].name);
+    return CLI_OK;
+}
+
 static int migrate_chosen(const struct cli *cli, const struct config *config, const char *which,
                           bool dry_run, struct json_out *json)
 {
     struct progress p = {.cli = cli, .json = json};
-    bool all = strcmp(which, "all") == 0;
+    int code = check_settings(cli, config, which);
+    if (code != CLI_OK)
+        return code;
     for (size_t i = 0; i < DATABASE_COUNT; i++) {
-        if (!all && strcmp(which, DATABASES[i].name) != 0)
+        if (!chosen(which, i))
             continue;
-        if (!config_str(config, DATABASES[i].setting))
-            return cli_fail(cli, CLI_USAGE, "%s is not set: postgresql://user:password@host/%s_db",
-                            DATABASES[i].setting, DATABASES[i].name);
         struct fault f = {0};
         p.database = DATABASES[i].name;
         int rc = migrate_one(config, i, dry_run, &p, &f);

@@ -17,8 +17,8 @@ static void help(void)
     (void)puts("urrctl COMMAND [arguments] [--json] [--config FILE] [--help]\n");
     for (size_t i = 0; i < COUNT; i++)
         (void)printf("  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
-    (void)puts("\nExit codes: 0 done, 1 failed, 2 wrong use or settings, 3 refused (nothing was "
-               "done),\n4 may pass when run again.");
+    (void)puts("\nExit codes: 0 done, 1 failed, 2 wrong use or settings, 3 refused because it "
+               "would\nbe wrong, 4 may pass when run again.");
 }
 
 static void help_command(const struct cli_command *command)

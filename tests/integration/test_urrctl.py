@@ -132,8 +132,10 @@ def test_migrate_needs_only_the_database_it_is_told(databases):
     done = urrctl("migrate", "payment", PAYMENT_DATABASE_URL=url)
     assert done.code == OK and re.search(r"^payment: applied payment/001_\w+\.sql$", done.out, re.M)
     assert "schema_migrations" not in str(query(databases["TICKET_DATABASE_URL"], "SELECT tablename FROM pg_tables"))
-    missing = urrctl("migrate", "all", PAYMENT_DATABASE_URL=url)
-    assert missing.code == USAGE and "TICKET_DATABASE_URL" in missing.err
+    ticket = databases["TICKET_DATABASE_URL"]
+    missing = urrctl("migrate", "all", TICKET_DATABASE_URL=ticket, PAYMENT_DATABASE_URL=url)
+    assert missing.code == USAGE and "STATS_DATABASE_URL" in missing.err and missing.out == ""
+    assert "schema_migrations" not in str(query(ticket, "SELECT tablename FROM pg_tables"))
 
 
 def test_migrate_refuses_rewritten_history(ticket_db):
