@@ -26,7 +26,8 @@ static int starts, stops, worker_starts, worker_stops;
 static int refused_worker; /* the index that fails to start, or -1 */
 static int (*probe)(struct daemon *d, void *arg);
 static struct readiness *first, *second;
-static struct http_request *held;
+static struct http_request *held; /* guarded by the gate; answered on held_loop only */
+static struct loop *held_loop;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static bool request_came;
@@ -108,17 +109,22 @@ static void hold(struct http_request *req, void *arg)
     (void)arg;
     (void)pthread_mutex_lock(&gate);
     held = req;
+    held_loop = http_loop(req);
     request_came = true;
     (void)pthread_cond_broadcast(&came);
     (void)pthread_mutex_unlock(&gate);
 }
 
-static void answer_held(void *arg)
+/* On the loop that is its argument. */
+static void answer_held(void *loop)
 {
-    (void)arg;
-    if (held)
-        http_respond(held, 200, "text/plain", "late", 4);
-    held = NULL;
+    (void)pthread_mutex_lock(&gate);
+    struct http_request *req = held_loop == loop ? held : NULL;
+    if (req)
+        held = NULL;
+    (void)pthread_mutex_unlock(&gate);
+    if (req)
+        http_respond(req, 200, "text/plain", "late", 4);
 }
 
 static void wait_for_request(void)
@@ -156,10 +162,8 @@ static void worker_stop(struct worker *w)
 {
     (void)pthread_mutex_lock(&gate);
     worker_stops++;
-    bool mine = held && http_loop(held) == w->loop; /* a request belongs to its loop's thread */
     (void)pthread_mutex_unlock(&gate);
-    if (mine)
-        answer_held(NULL);
+    answer_held(w->loop);
 }
 
 static const struct http_route ROUTES[] = {{HTTP_GET, "/hold", hold, NULL}, {0}};
@@ -208,6 +212,8 @@ static int fresh(void **state)
     refused_worker = -1;
     request_came = false;
     first = second = NULL;
+    held = NULL;
+    held_loop = NULL;
     probe = NULL;
     return 0;
 }
@@ -270,7 +276,7 @@ static int term_during_a_request(struct daemon *d, void *arg)
     (void)kill(getpid(), SIGTERM);
     while (!daemon_wait(d, LOOK_MS))
         continue;
-    (void)loop_post(http_loop(held), answer_held, NULL);
+    (void)loop_post(held_loop, answer_held, held_loop);
     status = hear(fd);
     return 0;
 }
