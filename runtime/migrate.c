@@ -35,6 +35,7 @@ static const struct pg_stmt FORGET_FUNCTION = {
     NULL, "DELETE FROM schema_functions WHERE set_name = $1 AND name = $2"};
 static const struct pg_stmt RECORD_FUNCTION = {
     NULL, "INSERT INTO schema_functions (set_name, name, checksum) VALUES ($1, $2, $3)"};
+static const struct pg_stmt END_GUARD = {NULL, "DELETE FROM pg_temp.urr_migration"};
 /* Functions may call each other in any order of their files. */
 static const struct pg_stmt LAX_BODIES = {NULL, "SET LOCAL check_function_bodies = off"};
 
@@ -215,12 +216,31 @@ static void report(const struct migrate_options *o, const struct set *s, const s
         o->on_step(&step, o->arg);
 }
 
+static int run_own(struct pg *c, const char *name, struct fault *f)
+{
+    return pg_script(c, name, embed_find(runtime_sql, name)->data, f);
+}
+
+/* A transaction that only commit_guarded() can commit. */
+static int begin_guarded(struct pg *c, struct fault *f)
+{
+    int rc = pg_begin(c, f);
+    return rc != 0 ? rc : run_own(c, "migrate_guard.sql", f);
+}
+
+static int commit_guarded(struct pg *c, struct fault *f)
+{
+    int rc = pg_exec(c, &END_GUARD, NULL, NULL, f);
+    return rc != 0 ? rc : pg_commit(c, f);
+}
+
 static int run_file(struct pg *c, const struct file *file, struct fault *f)
 {
     if (strlen(file->embed->data) != embed_len(file->embed))
         return fault_set(f, RC_REJECT, "%s: holds a NUL byte", file->embed->name);
     int rc = pg_script(c, file->embed->name, file->embed->data, f);
-    if (rc == 0 && !pg_in_transaction(c))
+    bool committed = strcmp(pg_error(c)->constraint, "urr_migration_is_open") == 0;
+    if (committed || (rc == 0 && !pg_in_transaction(c)))
         return fault_set(f, RC_FATAL, "%s: holds COMMIT or ROLLBACK: each file is one transaction",
                          file->embed->name);
     return rc;
@@ -251,13 +271,13 @@ static int record_function(struct pg *c, const struct set *s, const struct file 
 
 static int apply_file(struct pg *c, const struct set *s, const struct file *file, struct fault *f)
 {
-    int rc = pg_begin(c, f);
+    int rc = begin_guarded(c, f);
     if (rc == 0)
         rc = run_file(c, file, f);
     if (rc == 0)
         rc = record_file(c, s, file, f);
     if (rc == 0)
-        rc = pg_commit(c, f);
+        rc = commit_guarded(c, f);
     if (rc != 0)
         pg_rollback(c);
     return rc;
@@ -280,7 +300,7 @@ static int apply_files(struct pg *c, const struct migrate_options *o, const stru
 /* All changed functions of the set at once: a consumer beside us never sees half of them. */
 static int replace_functions(struct pg *c, const struct set *s, struct fault *f)
 {
-    int rc = pg_begin(c, f);
+    int rc = begin_guarded(c, f);
     if (rc == 0)
         rc = pg_exec(c, &LAX_BODIES, NULL, NULL, f);
     for (size_t i = 0; rc == 0 && i < s->function_count; i++) {
@@ -291,7 +311,7 @@ static int replace_functions(struct pg *c, const struct set *s, struct fault *f)
             rc = record_function(c, s, &s->functions[i], f);
     }
     if (rc == 0)
-        rc = pg_commit(c, f);
+        rc = commit_guarded(c, f);
     if (rc != 0)
         pg_rollback(c);
     return rc;
@@ -353,7 +373,7 @@ int migrate_run(struct pg *c, const struct migrate_options *o, struct fault *f)
         return fault_set(f, RC_FATAL, "no memory for a migration");
     int rc = o->dry_run ? 0 : lock(c, o->lock_wait_ms, f);
     if (rc == 0 && !o->dry_run)
-        rc = pg_script(c, "migrate.sql", embed_find(runtime_sql, "migrate.sql")->data, f);
+        rc = run_own(c, "migrate.sql", f);
     if (rc == 0)
         rc = run_sets(c, o, s, f);
     if (!o->dry_run && pg_connected(c)) {

@@ -269,11 +269,14 @@ static void refuses_a_file_that_ends_its_own_transaction(void **state)
 {
     (void)state;
     static const struct embed_file COMMITS[] = {
-        FILE_OF("a/001_one.sql", "CREATE TABLE one (n bigint); COMMIT;"), END};
+        FILE_OF("a/001_one.sql",
+                "CREATE TABLE one (n bigint); COMMIT; CREATE TABLE two (n bigint);"),
+        END};
     static const struct embed_file ROLLS_BACK[] = {
         FILE_OF("a/001_one.sql", "CREATE TABLE other (n bigint); ROLLBACK;"), END};
     struct pg *c = empty_database();
     assert_refused(c, COMMITS, RC_FATAL, "a/001_one.sql", "COMMIT");
+    assert_int_equal(ask(c, "SELECT count(*) FROM pg_tables WHERE tablename IN ('one', 'two')"), 0);
     assert_refused(c, ROLLS_BACK, RC_FATAL, "a/001_one.sql", "ROLLBACK");
     assert_int_equal(ask(c, "SELECT count(*) FROM schema_migrations"), 0);
     pg_free(c);
