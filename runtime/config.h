@@ -1,10 +1,10 @@
 /* config.h - settings from the environment and a KEY=value file, described by one table per daemon.
  *
- * The environment wins over --config FILE, which wins over the default. A bad value, an unknown name
- * in the file (a name of any URR daemon is known), a missing required setting, a secret shorter than
- * 32 bytes, two equal secrets: refused at start, with the setting's name and what would be right. An
- * empty value counts as not given. In the file: KEY=value lines, blank lines and # comments; a value may
- * stand in single or double quotes, which are taken off. */
+ * The environment wins over --config FILE, which wins over the default. A bad value, an unknown
+ * name in the file (a name of any URR daemon is known), a missing required setting, a secret
+ * shorter than 32 bytes, two equal secrets: refused at start, with the setting's name and what
+ * would be right. An empty value counts as not given. In the file: KEY=value lines, blank lines and
+ * # comments; a value may stand in single or double quotes, which are taken off. */
 #ifndef CONFIG_H
 #define CONFIG_H
 #include <stdbool.h>
@@ -25,7 +25,7 @@ enum config_type {
 
 enum {
     CONFIG_OPTIONAL = 1, /* flag: may be absent where `fallback` is NULL */
-    CONFIG_BASE64 = 2    /* flag of a secret: its length counts after Base64 decoding, if it decodes */
+    CONFIG_BASE64 = 2 /* flag of a secret: its length counts after Base64 decoding, if it decodes */
 };
 
 struct config_item {
@@ -40,10 +40,11 @@ struct config_item {
 
 struct config; /* opaque, immutable once loaded: any thread may read */
 
-/* `tables` is an array of tables, each ending with a NULL name; the array ends with NULL; where two hold
- * the same name the first counts. Tables are borrowed for the config's life. `known` lists
- * further names that a file may hold (settings of the other daemons), ending with NULL; may be NULL.
- * `file` may be NULL. RC_FATAL: *f names the setting. The caller frees *out with config_free(). */
+/* `tables` is an array of tables, each ending with a NULL name; the array ends with NULL; where two
+ * hold the same name the first counts. Tables are borrowed for the config's life. `known` lists
+ * further names that a file may hold (settings of the other daemons), ending with NULL; may be
+ * NULL. `file` may be NULL. RC_FATAL: *f names the setting. The caller frees *out with
+ * config_free(). */
 int config_load(const struct config_item *const *tables, const char *const *known, const char *file,
                 struct config **out, struct fault *f);
 void config_free(struct config *c);

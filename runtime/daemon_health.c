@@ -34,16 +34,18 @@ const struct metric_def DAEMON_METRICS[] = {
     {NULL, METRIC_GAUGE, NULL, NULL, NULL, 0},
 };
 
+/* The second number of statm, in pages. */
 static double resident_bytes(void)
 {
-    unsigned long long size = 0, resident = 0;
+    char line[128] = "", *second;
     FILE *file = fopen("/proc/self/statm", "re");
     if (!file)
         return 0;
-    if (fscanf(file, "%llu %llu", &size, &resident) != 2)
-        resident = 0;
+    bool got = fgets(line, sizeof line, file) != NULL;
     (void)fclose(file);
-    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+    if (!got || !(second = strchr(line, ' ')))
+        return 0;
+    return (double)strtoull(second, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 
 /* Without ".", ".." and the descriptor of the look itself. */

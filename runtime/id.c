@@ -71,7 +71,7 @@ int id_parse(const char *text, unsigned char out[16])
     for (size_t n = 0; n < 16; n++, text += 2) {
         if (*text == '-')
             text++;
-        out[n] = (unsigned char)(hex(text[0]) << 4 | hex(text[1]));
+        out[n] = (unsigned char)((unsigned)hex(text[0]) << 4 | (unsigned)hex(text[1]));
     }
     return 0;
 }

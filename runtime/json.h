@@ -1,8 +1,8 @@
 /* json.h - reading JSON from strangers, on cJSON, without its traps; and writing it into a buf.
  *
- * The reader refuses what cJSON would quietly bend: duplicate keys, nesting past a limit, numbers it
- * would corrupt (integers beyond 2^53, infinities), a NUL inside a string (\u0000), bytes after the
- * value, invalid UTF-8. Keys compare case-sensitively. */
+ * The reader refuses what cJSON would quietly bend: duplicate keys, nesting past a limit, numbers
+ * it would corrupt (integers beyond 2^53, infinities), a NUL inside a string (\u0000), bytes after
+ * the value, invalid UTF-8. Keys compare case-sensitively. */
 #ifndef JSON_H
 #define JSON_H
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  *   LOG_INFO("batch applied", LOG_STR("topic", topic), LOG_INT("events", n));
  *   → ts=2026-11-18T12:51:11.042Z level=info daemon=urr-stats msg="batch applied" topic=… events=12
  *
- * Thread-safe: one write(2) per line, cut at LOG_LINE_MAX bytes. Values are escaped, so that no input
- * can forge a line. Modules log at debug only; the daemon logs each failure once. */
+ * Thread-safe: one write(2) per line, cut at LOG_LINE_MAX bytes. Values are escaped, so that no
+ * input can forge a line. Modules log at debug only; the daemon logs each failure once. */
 #ifndef LOG_H
 #define LOG_H
 #include <stdbool.h>
@@ -33,8 +33,8 @@ struct log_field {
 #define LOG_WARN(...) log_write(LOG_LEVEL_WARN, __VA_ARGS__, LOG_END)
 #define LOG_ERROR(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__, LOG_END)
 
-/* Call once before threads start. `daemon` is borrowed for the life of the process. Before it, lines
- * go out as logfmt at info. fd: where lines go (2 for standard error; tests use a pipe). */
+/* Call once before threads start. `daemon` is borrowed for the life of the process. Before it,
+ * lines go out as logfmt at info. fd: where lines go (2 for standard error; tests use a pipe). */
 void log_init(const char *daemon, enum log_level level, enum log_format format, int fd);
 bool log_enabled(enum log_level level);
 

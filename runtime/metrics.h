@@ -1,8 +1,8 @@
 /* metrics.h - counters, gauges and histograms, as Prometheus text and as docs/metrics.md.
  *
  * A module declares its metrics as constants and asks for a series once (at start, or when a label
- * value is first seen); updates are then a relaxed atomic add on a cell of the calling thread's shard:
- * no lock, no shared cache line between loops. Reading sums the shards.
+ * value is first seen); updates are then a relaxed atomic add on a cell of the calling thread's
+ * shard: no lock, no shared cache line between loops. Reading sums the shards.
  *
  *   const struct metric_def REDIS_METRICS[] = {
  *       {"urr_redis_commands_total", METRIC_COUNTER, "Commands sent.", "outcome", NULL, 0}, ...};
@@ -35,19 +35,20 @@ extern const size_t METRICS_SECONDS_COUNT;
 
 struct metric; /* one series: a definition with its label values; lives as long as the process */
 
-/* The series of that definition and label values (one per label, copied), made on first use. Takes a
- * lock: not for hot paths. Past METRICS_MAX_SERIES of one definition every new value shares the
- * series with label values "other". Never NULL: without memory a shared scrap series is returned. */
+/* The series of that definition and label values (one per label, copied), made on first use. Takes
+ * a lock: not for hot paths. Past METRICS_MAX_SERIES of one definition every new value shares the
+ * series with label values "other". Never NULL: without memory a shared scrap series is returned.
+ */
 struct metric *metrics_series(const struct metric_def *def, const char *const *label_values);
 
-void metric_add(struct metric *m, uint64_t n);        /* counters */
-void metric_set(struct metric *m, double value);      /* gauges: last writer wins */
+void metric_add(struct metric *m, uint64_t n);         /* counters */
+void metric_set(struct metric *m, double value);       /* gauges: last writer wins */
 void metric_gauge_add(struct metric *m, double delta); /* gauges, e.g. open connections */
-void metric_observe(struct metric *m, double value);  /* histograms */
-double metric_value(const struct metric *m); /* counter or gauge now; histogram: count */
+void metric_observe(struct metric *m, double value);   /* histograms */
+double metric_value(const struct metric *m);           /* counter or gauge now; histogram: count */
 
-/* A function called before each rendering, to set gauges that are cheap to compute only then. At most
- * 32; `fn` runs on the thread that renders. */
+/* A function called before each rendering, to set gauges that are cheap to compute only then. At
+ * most 32; `fn` runs on the thread that renders. */
 void metrics_on_render(void (*fn)(void *arg), void *arg);
 
 /* Appends the Prometheus text of all series, families sorted by name, with HELP and TYPE. */
