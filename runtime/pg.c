@@ -225,7 +225,7 @@ int pg_probe(const struct pg *c, struct fault *f)
     struct pg_session session = c->session;
     session.reply_timeout_ms = c->session.connect_timeout_ms;
     int rc = pg_new(&session, &fresh, f);
-    if (rc != 0)
+    if (!fresh)
         return rc;
     rc = pg_connect(fresh, f);
     if (rc == 0)
