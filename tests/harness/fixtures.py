@@ -45,6 +45,19 @@ def ticket_db(fresh_database):
     return fresh_database("ticket")
 
 
+@pytest.fixture(scope="session")
+def ticket_db_of_the_run(stack_of_the_run):
+    return stack_of_the_run.database("ticket")
+
+
+@pytest.fixture
+def emptied_ticket_db(servers, ticket_db_of_the_run):
+    """A ticket_db without rows, the same one each time: an order of magnitude quicker than a new one,
+    for suites of hundreds of small tests that close their connections."""
+    servers.pg.empty(ticket_db_of_the_run)
+    return ticket_db_of_the_run
+
+
 @pytest.fixture
 def payment_db(fresh_database):
     return fresh_database("payment")

@@ -10,8 +10,8 @@ DAY = 86400
 
 
 @pytest.fixture
-def w(ticket_db):
-    world = World(ticket_db)
+def w(emptied_ticket_db):
+    world = World(emptied_ticket_db)
     yield world
     world.close()
 

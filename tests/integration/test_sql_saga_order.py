@@ -7,8 +7,8 @@ from sql_world import Brake, World, compact, iso, new_id
 
 
 @pytest.fixture
-def w(ticket_db):
-    world = World(ticket_db)
+def w(emptied_ticket_db):
+    world = World(emptied_ticket_db)
     yield world
     world.check()
     world.close()
@@ -195,8 +195,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_a_refused_internal_call_changes_nothing_and_asks_for_nothing(ticket_db, reason):
-    w = World(ticket_db)
+def test_a_refused_internal_call_changes_nothing_and_asks_for_nothing(emptied_ticket_db, reason):
+    w = World(emptied_ticket_db)
     call = REFUSED[reason](w)
     before = w.state()
     assert internal(w, *call) == ("refused", reason)
@@ -352,10 +352,10 @@ def test_the_sweeper_gives_standing_places_back_and_frees_only_seats_that_carry_
     assert w.left(floor) == 100 and w.seat_states(rid) == ["available", "locked"]
 
 
-def test_a_reservation_in_other_hands_waits_for_the_next_sweep(w, ticket_db):
+def test_a_reservation_in_other_hands_waits_for_the_next_sweep(w, emptied_ticket_db):
     rid = w.reservation(expires_in=-100)
     caught_up(w, 0, 0, 0)
-    other = World(ticket_db)
+    other = World(emptied_ticket_db)
     other.db.autocommit = False
     other.run("SELECT 1 FROM reservations WHERE id = %s FOR NO KEY UPDATE", rid)
     assert sweep(w) == (1, 0)
@@ -436,13 +436,13 @@ def test_an_empty_database_under_an_old_topic_asks_for_nothing(w):
 
 # --- at once -----------------------------------------------------------------------------------------
 
-def test_two_doors_at_the_same_moment_confirm_once(w, ticket_db):
+def test_two_doors_at_the_same_moment_confirm_once(w, emptied_ticket_db):
     for round_ in range(10):
         rid = w.reservation()
         answers = []
 
         def knock(payment):
-            mine = World(ticket_db)
+            mine = World(emptied_ticket_db)
             answers.append(internal(mine, "confirm", rid, payment, 100000, "card"))
             mine.close()
         doors = [threading.Thread(target=knock, args=(f"{round_}-{i}",)) for i in range(3)]

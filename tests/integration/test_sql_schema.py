@@ -66,8 +66,8 @@ def test_a_confirmation_changes_no_indexed_column(connect):
 
 
 @pytest.fixture
-def w(ticket_db):
-    world = World(ticket_db)
+def w(emptied_ticket_db):
+    world = World(emptied_ticket_db)
     yield world
     world.close()
 
