@@ -188,8 +188,9 @@ void http_conn_flush(struct http_conn *c)
     bool shared = s->corked == c;
     struct buf *from = shared ? &s->out : &c->out;
     size_t offset = shared ? 0 : c->out_sent;
-    struct iovec iov[2] = {{from->data + offset, from->len - offset},
-                           {(void *)c->tail, c->tail_len}};
+    /* Nothing in it yet: NULL + 0 is undefined in C. */
+    char *unsent = from->data ? from->data + offset : NULL;
+    struct iovec iov[2] = {{unsent, from->len - offset}, {(void *)c->tail, c->tail_len}};
     if (shared && from->len == 0) {
         s->corked = NULL;
         return;
