@@ -611,3 +611,13 @@ bool kafka_consumer_connected(const struct kafka_consumer *c)
 {
     return atomic_load(&c->client.connected);
 }
+
+bool kafka_consumer_failed(const struct kafka_consumer *c, struct fault *why)
+{
+    char text[160];
+    rd_kafka_resp_err_t err = rd_kafka_fatal_error(c->rk, text, sizeof text);
+    if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return false;
+    (void)fault_set(why, RC_FATAL, "Kafka consumer: %s (%s)", text, rd_kafka_err2name(err));
+    return true;
+}

@@ -170,4 +170,8 @@ bool kafka_consumer_ends_take(struct kafka_consumer *c, int64_t *out_tag, struct
 /* True while the last thing heard of the cluster was an answer: for readiness. */
 bool kafka_consumer_connected(const struct kafka_consumer *c);
 
+/* True when this client can never go on (a static member that was fenced), and why: close it, open
+ * another. Ask after each poll: librdkafka may tell poll nothing. */
+bool kafka_consumer_failed(const struct kafka_consumer *c, struct fault *why);
+
 #endif

@@ -4,6 +4,7 @@
  *                          connection answers counts as poison
  *   server away, disk full wait, keep polling with fetching paused, blame nobody
  *   schema or rights wrong the same: an operator must act, and no event is to blame
+ *   a unique key, alone    the same once more: the row it met may be another instance's news
  *   anything else          poison: each half in a transaction of its own (the swap of the offsets
  * makes each half final), down to the one bad event, which becomes a dead letter */
 #include <stdio.h>
@@ -18,6 +19,13 @@
 enum { MAX_IN_A_ROW = 5, AWAY_WAIT_MS = 1000 };
 
 enum verdict { VERDICT_DONE, VERDICT_ABANDON, VERDICT_POISON };
+
+/* An event that is alone and meets a unique key may only have lost a race: another instance wrote
+ * the row after this transaction had looked. It is committed by now, so one more look will tell. */
+static bool may_be_a_race(const struct pg_error *err, size_t events)
+{
+    return events == 1 && strcmp(err->sqlstate, "23505") == 0;
+}
 
 static bool connection_lost(const struct pg_error *err)
 {
@@ -60,6 +68,7 @@ static bool worth_another_try(struct engine *e, enum pg_class class, const struc
 static enum verdict try_range(struct engine *e, size_t lo, size_t hi, struct fault *why)
 {
     int in_a_row = 0;
+    bool raced = false;
     backoff_reset(&e->backoff);
     for (;;) {
         if (e->stale || !reconnect(e))
@@ -75,6 +84,10 @@ static enum verdict try_range(struct engine *e, size_t lo, size_t hi, struct fau
             class = why->rc == RC_RETRY   ? PG_CLASS_CONFLICT
                     : why->rc == RC_FATAL ? PG_CLASS_BROKEN
                                           : PG_CLASS_DATA;
+        if (class == PG_CLASS_DATA && !raced && may_be_a_race(&err, hi - lo)) {
+            raced = true;
+            class = PG_CLASS_CONFLICT;
+        }
         if (class == PG_CLASS_DATA)
             return VERDICT_POISON;
         if (daemon_stopping(

@@ -16,6 +16,7 @@ enum {
     TICK_WORK_MS = 100, /* for a hook that asks for more: payments wait meanwhile */
     IDLE_POLL_MS = 100,
     RESOLVE_RETRY_MS = 200,
+    JOIN_AGAIN_MS = 1000,
     PARTITIONS_MS = 1000,
     ARENA_BYTES = 32 << 20
 };
@@ -310,19 +311,47 @@ static int step(struct engine *e, struct fault *f)
     return 0;
 }
 
-static int open_clients(struct engine *e, struct fault *f)
+static int open_kafka(struct engine *e, struct fault *f)
 {
-    const struct config *c = daemon_config(e->daemon);
-    struct pg_session session = {.uri = config_str(c, e->spec->database_setting),
-                                 .application_name = e->spec->name};
     struct kafka_consumer_options o = {.group = e->spec->group,
                                        .topics = e->spec->topics,
                                        .on_assign = on_assign,
                                        .on_revoke = on_revoke,
                                        .arg = e};
-    kafka_consumer_from_config(c, e->spec->name, &o);
+    kafka_consumer_from_config(daemon_config(e->daemon), e->spec->name, &o);
+    return kafka_consumer_open(&o, &e->kafka, f);
+}
+
+static void close_kafka(struct engine *e)
+{
+    batch_clear(&e->batch); /* its messages belong to the client */
+    kafka_consumer_close(e->kafka);
+    e->kafka = NULL;
+}
+
+static int open_clients(struct engine *e, struct fault *f)
+{
+    struct pg_session session = {
+        .uri = config_str(daemon_config(e->daemon), e->spec->database_setting),
+        .application_name = e->spec->name};
     int rc = pg_new(&session, &e->pg, f);
-    return rc ? rc : kafka_consumer_open(&o, &e->kafka, f);
+    return rc ? rc : open_kafka(e, f);
+}
+
+/* A static member that stood still can find that the group knows its id under another name; its
+ * client is then dead for good. A new one joins as after a restart. Two processes with one id take
+ * turns here, loudly: the swap of the offsets keeps their effects apart. */
+static int join_again(struct engine *e, struct fault *f)
+{
+    readiness_set(e->ready_kafka, false, f->text);
+    LOG_ERROR("the group gave this member up; joining again", LOG_STR("group", e->spec->group),
+              LOG_STR("error", f->text));
+    close_kafka(e);
+    on_revoke(e, true);
+    e->stale = false;
+    if (daemon_wait(e->daemon, JOIN_AGAIN_MS))
+        return 0;
+    return open_kafka(e, f);
 }
 
 static int run(struct daemon *d, void *arg)
@@ -330,16 +359,17 @@ static int run(struct daemon *d, void *arg)
     struct engine *e = arg;
     struct fault f = {0};
     int rc = open_clients(e, &f);
-    while (rc == 0 && !daemon_stopping(d))
+    while (rc == 0 && !daemon_stopping(d)) {
         rc = step(e, &f);
+        if (kafka_consumer_failed(e->kafka, &f))
+            rc = join_again(e, &f);
+    }
     if (rc == 0 && e->batch.count > 0 && !e->stale)
         apply_batch(e); /* finish what was begun, then leave */
-    batch_clear(&e->batch);
     if (rc)
         LOG_ERROR("the consumer cannot go on", LOG_STR("group", e->spec->group),
                   LOG_STR("error", f.text));
-    kafka_consumer_close(e->kafka);
-    e->kafka = NULL;
+    close_kafka(e);
     pg_free(e->pg);
     e->pg = NULL;
     return rc ? RC_FATAL : 0;
