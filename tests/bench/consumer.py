@@ -224,4 +224,5 @@ def main():
         bench.stack.close()
 
 
-main()
+if __name__ == "__main__":
+    main()
