@@ -40,4 +40,29 @@ INSERT INTO ticket_types (id, event_id, name, price, total_quantity, available_q
      5000, 5000)
 ON CONFLICT (id) DO NOTHING;
 
+-- An order that waits for its payment, for the tour: two seats of section A, held for a year.
+WITH held AS (
+    UPDATE seats SET status = 'reserved', fencing_token = 1, locked_by = 'demo@example.com', version = version + 1
+     WHERE event_id = '00000000-0000-4000-8000-0000000000e1' AND seat_label IN ('A-1-1', 'A-1-2')
+       AND status = 'available'
+       AND NOT EXISTS (SELECT 1 FROM reservations WHERE id = '00000000-0000-4000-8000-0000000000d1')
+    RETURNING id, price
+), ordered AS (
+    INSERT INTO reservations (id, reservation_number, user_id, event_id, total_amount, saga_id, expires_at)
+    SELECT '00000000-0000-4000-8000-0000000000d1', 'DEMO-1', 'demo@example.com',
+           '00000000-0000-4000-8000-0000000000e1', sum(price), 'demo-saga', now() + interval '1 year'
+      FROM held HAVING count(*) = 2
+    RETURNING id, total_amount
+), told AS (
+    INSERT INTO outbox (topic, key, value)
+    SELECT 'reservation-events', convert_to(id::text, 'UTF8'), convert_to(json_build_object(
+               'type', 'RESERVATION_CREATED', 'sagaId', 'demo-saga', 'reservationId', id,
+               'userId', 'demo@example.com', 'eventId', '00000000-0000-4000-8000-0000000000e1',
+               'totalAmount', total_amount,
+               'timestamp', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'UTF8')
+      FROM ordered
+)
+INSERT INTO reservation_items (reservation_id, seat_id, price, fencing_token)
+SELECT ordered.id, held.id, held.price, 1 FROM ordered, held;
+
 COMMIT;

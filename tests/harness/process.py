@@ -14,15 +14,19 @@ def free_port():
     """A loopback port nobody listens on, from below the kernel's range for outgoing connections."""
     while True:
         port = random.randint(22000, 31999)
-        if port in _taken_ports:
+        if port in _taken_ports or not port_is_free(port):
             continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
         _taken_ports.add(port)
         return port
+
+
+def port_is_free(port):
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def eventually(check, timeout=10.0, every=0.02, what=None):
