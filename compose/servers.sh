@@ -49,9 +49,30 @@ start_pg() {
             -E UTF8 --locale=C.UTF-8
         rm -f "$folder/password"
     fi
+    forget_zombie "$folder/data"
     start_process pg "$bin/postgres" -D "$folder/data" -c listen_addresses=127.0.0.1 -c port="$PG_PORT" \
         -c unix_socket_directories= -c max_connections=200 -c timezone=UTC
     wait_for pg 60 pg_sql postgres 'SELECT 1'
+}
+
+# A postmaster that was killed and that nobody has waited for (some containers' first process does not)
+# looks alive to the next one. Its lock goes once its backends, which work in the data folder, are gone too.
+forget_zombie() {
+    local pid state deadline=$((SECONDS + 20))
+    pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
+    state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null) || return 0
+    if [ "$state" != Z ]; then return; fi
+    until nobody_works_in "$1"; do
+        [ "$SECONDS" -lt "$deadline" ] || fail "processes of a killed PostgreSQL still work in $1"
+        sleep 0.1
+    done
+    rm -f "$1/postmaster.pid"
+}
+
+nobody_works_in() {
+    local folder
+    folder=$(readlink -f "$1")
+    ! readlink /proc/[0-9]*/cwd 2>/dev/null | grep -qxF "$folder"
 }
 
 # pg_sql DATABASE STATEMENT: as the superuser. No password stands in argv, where others could read it.
