@@ -13,7 +13,7 @@
 
 enum {
     TICK_MS = 1000,
-    TICK_WORK_MS = 100, /* for a hook that asks for more: payments wait meanwhile */
+    TICK_WORK_MS = 250, /* for a hook that asks for more: payments wait meanwhile */
     IDLE_POLL_MS = 100,
     RESOLVE_RETRY_MS = 200,
     JOIN_AGAIN_MS = 1000,

@@ -142,7 +142,7 @@ struct engine_spec {
     /* After the commit, with the fresh events of the transaction: count what has become true. */
     void (*committed)(void *state, struct engine_event *const *events, size_t n);
     /* Every second while not paused, in a transaction of its own (sweepers); with tx->again a few
-     * times more, for at most a tenth of a second. A failure is counted and tried again the next
+     * times more, for at most a quarter of a second. A failure is counted and tried again the next
      * second. */
     int (*tick)(struct engine_tx *tx, struct fault *f);
     void *state;
