@@ -4,7 +4,7 @@ import os
 
 import saga_run
 
-SECONDS = float(os.environ.get("SAGA_SECONDS", "110"))
+SECONDS = float(os.environ.get("SAGA_SECONDS", "140"))
 
 
 def show(capsys):
@@ -17,7 +17,7 @@ def show(capsys):
 def test_nothing_is_lost_doubled_or_reordered(capsys, tmp_path):
     say = show(capsys)
     seed = os.environ.get("SAGA_SEED", "20260501")
-    report = saga_run.run(saga_run.Options(events=9000, seconds=SECONDS, seed=seed, keep=str(tmp_path)), say)
+    report = saga_run.run(saga_run.Options(events=12000, seconds=SECONDS, seed=seed, keep=str(tmp_path)), say)
     say(report.text())
     assert report.ok, report.text()
     assert report.kills >= SECONDS / 4, f"only {report.kills} kills: this proves too little"
