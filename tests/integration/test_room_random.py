@@ -146,6 +146,11 @@ class Play:
         self.clock = Clock()
         rules = {**RULES, "logEvery": 40}
         self.instances = [Instance(url, self.clock, rules) for _ in range(3)]
+        if seed % 2:  # so that a snapshot has many parts, and changes come between them
+            for each in self.instances:
+                each.sources = {name: text.replace("SNAPSHOT_PART = 200", "SNAPSHOT_PART = 3")
+                                for name, text in each.sources.items()}
+                each.connect(url)
         self.client = self.instances[0].redis
         self.model = Model(self.clock)
         self.tokens = []  # Tier 1 numbers that somebody may bring
@@ -240,7 +245,13 @@ class Play:
             self.tokens = (self.tokens + [place])[-10:]
 
     def wait(self):
-        self.clock.move(self.dice.choice([1, 1, 1, 2, 3, 7]))
+        """Time passes beside daemons that do their work, most of the time."""
+        for _ in range(self.dice.choice([1, 1, 1, 2, 3, 7])):
+            self.clock.move(1)
+            if self.dice.random() < 0.9:
+                self.admit()
+            if self.dice.random() < 0.3:
+                self.clean()
 
     def sleep(self):
         self.clock.move(self.dice.choice([25, 70, 130, 601]))
@@ -248,7 +259,7 @@ class Play:
     def lose_a_day(self):
         self.clock.move(DAY // 1000 + 1)
 
-    WEIGHTS = {"join": 24, "poll": 24, "watch": 4, "leave": 9, "admit": 20, "clean": 5, "wait": 25, "sleep": 0.7,
+    WEIGHTS = {"join": 24, "poll": 24, "watch": 4, "leave": 9, "admit": 5, "clean": 2, "wait": 25, "sleep": 0.3,
                "threshold": 1, "pause": 0.6, "close": 0.4, "room": 0.6, "assign": 4, "clear": 0.1,
                "lose_a_day": 0.1}
 
@@ -278,13 +289,14 @@ class Play:
 def test_redis_the_model_and_the_log_agree_after_every_step(redis_url, seed):
     play = Play(redis_url, seed)
     follower = Follower(play.client, E)
-    steps = {}
+    steps, parked = {}, set()
     for number in range(STEPS):
         before = len(play.model.active)
         name = play.step()
         steps[name] = steps.get(name, 0) + 1
         try:
             found = play.compare(before)
+            parked |= set(found.parked.items())
             follower.follow()
             assert (follower.queue, follower.parked, follower.active) == (found.queue, found.parked, found.active)
             assert follower.waiting() == list(found.queue)
@@ -294,6 +306,7 @@ def test_redis_the_model_and_the_log_agree_after_every_step(redis_url, seed):
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, step {number} ({name})") from error
     assert set(steps) >= set(Play.WEIGHTS) - {"clear", "lose_a_day"}
+    assert len(parked) > 30
     # Cut to two snapshots, whole stream nodes (100 entries) at a time.
     assert follower.entries > 600 > 400 > play.client.xlen(key(E, "log"))
     assert play.client.hget(key(E, "state"), "epoch") == str(play.epoch)

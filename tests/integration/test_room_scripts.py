@@ -1,7 +1,7 @@
 """One table of cases per script of the waiting room, against a real Redis."""
 import pytest
 import redis
-from room_kit import DAY, KEYS, LINE_END, RULES, TWO33, Clock, Instance, Sets, Shown, key, score
+from room_kit import DAY, KEYS, LINE_END, RULES, TWO33, Clock, Follower, Instance, Sets, Shown, key, score
 
 E = "ev-1"
 
@@ -470,6 +470,22 @@ def test_serving_stands_still_while_paused_or_closed(one, clock):
         one.configure(E, **settings)
         clock.move(5)
         assert one.serve(E)[2] == 0
+
+
+# the log --------------------------------------------------------------------------------------------
+
+def test_a_snapshot_in_many_parts_misses_nobody_who_moves_meanwhile(redis_url, clock):
+    one = Instance(redis_url, clock, {**RULES, "logEvery": 50, "threshold": 300})
+    told = fill(one, 1500)
+    users = list(told)
+    for step in range(3000):
+        user = users[step * 7 % len(users)]
+        one.leave(E, user) if step % 3 else one.join(E, user)
+        if step % 50 == 0:
+            late, found = Follower(one.redis, E).follow(), Sets.read(one.redis, E)
+            assert (late.queue, late.parked, late.active) == (found.queue, found.parked, found.active)
+    kinds = [entry["k"] for _, entry in one.redis.xrange(key(E, "log"))]
+    assert kinds.count("snapshot-end") >= 2 and kinds.count("part") > 10
 
 
 # the whole of it ------------------------------------------------------------------------------------
