@@ -218,37 +218,43 @@ static int send_visit(struct call *c, bool join, struct fault *f)
                        f);
 }
 
-static int new_call(struct room *room, enum script s, const char *event, void *arg,
-                    struct call **out, struct fault *f)
+/* NULL, with the reason in *rc and *f, when the call cannot be made. */
+static struct call *new_call(struct room *room, enum script s, const char *event, void *arg,
+                             int *rc, struct fault *f)
 {
-    if (!room_event_ok(event))
-        return fault_set(f, RC_REJECT, "an event's id is 1 to %d of A-Z a-z 0-9 _ -",
-                         ROOM_EVENT_MAX);
+    if (!room_event_ok(event)) {
+        *rc =
+            fault_set(f, RC_REJECT, "an event's id is 1 to %d of A-Z a-z 0-9 _ -", ROOM_EVENT_MAX);
+        return NULL;
+    }
     struct call *c = calloc(1, sizeof *c);
-    if (!c)
-        return fault_set(f, RC_RETRY, "no memory for a call");
+    if (!c) {
+        *rc = fault_set(f, RC_RETRY, "no memory for a call");
+        return NULL;
+    }
     c->room = room;
     c->script = s;
     c->arg = arg;
-    strcpy(c->event, event);
-    *out = c;
-    return 0;
+    memcpy(c->event, event, strlen(event) + 1);
+    return c;
 }
 
-static int new_user_call(struct room *room, enum script s, const char *event, const char *user,
-                         const struct room_shown *shown, void *arg, struct call **out,
-                         struct fault *f)
+static struct call *new_user_call(struct room *room, enum script s, const char *event,
+                                  const char *user, const struct room_shown *shown, void *arg,
+                                  int *rc, struct fault *f)
 {
-    if (!room_user_ok(user))
-        return fault_set(f, RC_REJECT, "a user's id is 1 to %d of A-Z a-z 0-9 . _ @ + : -",
-                         ROOM_USER_MAX);
-    int rc = new_call(room, s, event, arg, out, f);
-    if (rc)
-        return rc;
-    strcpy((*out)->user, user);
+    if (!room_user_ok(user)) {
+        *rc = fault_set(f, RC_REJECT, "a user's id is 1 to %d of A-Z a-z 0-9 . _ @ + : -",
+                        ROOM_USER_MAX);
+        return NULL;
+    }
+    struct call *c = new_call(room, s, event, arg, rc, f);
+    if (!c)
+        return NULL;
+    memcpy(c->user, user, strlen(user) + 1);
     if (shown)
-        (*out)->shown = *shown;
-    return 0;
+        c->shown = *shown;
+    return c;
 }
 
 /* A call that was not accepted has no callback. */
@@ -383,9 +389,9 @@ static void on_reply(const struct redis_result *res, void *arg)
 int room_join(struct room *room, const char *event, const char *user,
               const struct room_shown *shown, room_visit_fn fn, void *arg, struct fault *f)
 {
-    struct call *c;
-    int rc = new_user_call(room, VISIT, event, user, shown, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_user_call(room, VISIT, event, user, shown, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.visit = fn;
     return sent(send_visit(c, true, f), c);
@@ -394,9 +400,9 @@ int room_join(struct room *room, const char *event, const char *user,
 int room_poll(struct room *room, const char *event, const char *user,
               const struct room_shown *shown, room_visit_fn fn, void *arg, struct fault *f)
 {
-    struct call *c;
-    int rc = new_user_call(room, POLL, event, user, shown, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_user_call(room, POLL, event, user, shown, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.visit = fn;
     return sent(send_poll(c, f), c);
@@ -406,9 +412,9 @@ int room_leave(struct room *room, const char *event, const char *user,
                const struct room_shown *shown, const char *reason, room_visit_fn fn, void *arg,
                struct fault *f)
 {
-    struct call *c;
-    int rc = new_user_call(room, LEAVE, event, user, shown, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_user_call(room, LEAVE, event, user, shown, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.visit = fn;
     return sent(send_script(c,
@@ -420,9 +426,9 @@ int room_leave(struct room *room, const char *event, const char *user,
 
 int room_admit(struct room *room, const char *event, room_pass_fn fn, void *arg, struct fault *f)
 {
-    struct call *c;
-    int rc = new_call(room, ADMIT, event, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_call(room, ADMIT, event, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.pass = fn;
     return sent(send_script(c, OWN_ARGS(REDIS_END), f), c);
@@ -431,9 +437,9 @@ int room_admit(struct room *room, const char *event, room_pass_fn fn, void *arg,
 int room_clean(struct room *room, const char *event, bool first, room_pass_fn fn, void *arg,
                struct fault *f)
 {
-    struct call *c;
-    int rc = new_call(room, CLEAN, event, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_call(room, CLEAN, event, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.pass = fn;
     return sent(send_script(c, OWN_ARGS(REDIS_INT(first), REDIS_END), f), c);
@@ -442,9 +448,9 @@ int room_clean(struct room *room, const char *event, bool first, room_pass_fn fn
 int room_clear(struct room *room, const char *event, const char *actor, room_pass_fn fn, void *arg,
                struct fault *f)
 {
-    struct call *c;
-    int rc = new_user_call(room, CLEAR, event, actor, NULL, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_user_call(room, CLEAR, event, actor, NULL, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.pass = fn;
     return sent(send_script(c, OWN_ARGS(REDIS_STR(actor), REDIS_END), f), c);
@@ -465,9 +471,9 @@ int room_configure(struct room *room, const char *event, const char *actor,
         args[at++] = REDIS_STR(settings[i].value);
     }
     args[at] = REDIS_END;
-    struct call *c;
-    int rc = new_user_call(room, CONFIGURE, event, actor, NULL, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_user_call(room, CONFIGURE, event, actor, NULL, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.view = fn;
     return sent(send_script(c, args, f), c);
@@ -475,9 +481,9 @@ int room_configure(struct room *room, const char *event, const char *actor,
 
 int room_look(struct room *room, const char *event, room_view_fn fn, void *arg, struct fault *f)
 {
-    struct call *c;
-    int rc = new_call(room, VIEW, event, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_call(room, VIEW, event, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.view = fn;
     return sent(send_script(c, OWN_ARGS(REDIS_END), f), c);
@@ -486,9 +492,9 @@ int room_look(struct room *room, const char *event, room_view_fn fn, void *arg, 
 static int tier1(struct room *room, enum script s, const char *event, struct redis_arg *args,
                  room_tier1_fn fn, void *arg, struct fault *f)
 {
-    struct call *c;
-    int rc = new_call(room, s, event, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_call(room, s, event, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.tier1 = fn;
     return sent(send_script(c, args, f), c);
@@ -528,9 +534,9 @@ int room_watch(struct room *room, const char *event, const char *const *users, i
         args[PREFIX_ARGS + i] = REDIS_STR(users[i]);
     }
     args[PREFIX_ARGS + count] = REDIS_END;
-    struct call *c;
-    int rc = new_call(room, WATCH, event, arg, &c, f);
-    if (rc)
+    int rc = 0;
+    struct call *c = new_call(room, WATCH, event, arg, &rc, f);
+    if (!c)
         return rc;
     c->fn.watch = fn;
     return sent(send_script(c, args, f), c);

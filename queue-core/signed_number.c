@@ -30,7 +30,8 @@ int signed_keys_init(struct signed_keys *k, const char *secret, const char *prev
 {
     memset(k, 0, sizeof *k);
     k->has_previous = previous && previous[0];
-    if (derive(secret, k->current) != 0 || (k->has_previous && derive(previous, k->previous) != 0))
+    if (derive(secret, k->current) != 0 ||
+        (previous && previous[0] && derive(previous, k->previous) != 0))
         return fault_set(f, RC_FATAL, "OpenSSL cannot compute HMAC-SHA256");
     return 0;
 }
