@@ -18,6 +18,7 @@ struct relay_batch {
 struct relay_row {
     int64_t id;
     struct relay_batch *batch;
+    size_t bytes; /* of its value */
     size_t place; /* in the relay's table of rows on their way */
 };
 

@@ -296,6 +296,61 @@ static void a_refused_row_waits_with_its_key_and_the_rest_flows(void **state)
     pg_free(pg);
 }
 
+static void a_row_with_an_old_id_is_found_by_the_full_look(void **state)
+{
+    (void)state;
+    char topic[64], sql[200];
+    fresh_topic(topic, 1, NULL);
+    struct pg *pg = database();
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO outbox (id, topic, key, value) VALUES (500, '%s', '1', '1')",
+                   topic);
+    script(pg, sql);
+    pid_t relay = start_relay();
+    wait_empty(pg);
+    usleep(3500000); /* the gap below 500 is closed by now */
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO outbox (id, topic, key, value) VALUES (7, '%s', '1', '2')", topic);
+    script(pg, sql);
+    int64_t began = clock_mono_ms();
+    wait_empty(pg);
+    print_message("found after %" PRId64 " ms\n", clock_mono_ms() - began);
+    assert_true(clock_mono_ms() - began < 7000);
+    end_relay(relay);
+    pg_free(pg);
+}
+
+/* One read is bounded in bytes as well as in rows, and goes on behind the bound. */
+static void large_rows_flow_within_bounded_memory(void **state)
+{
+    (void)state;
+    char topic[64], sql[300];
+    fresh_topic(topic, 1, NULL);
+    struct pg *pg = database();
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO outbox (topic, key, value) SELECT '%s', (i %% 3)::text::bytea, "
+                   "convert_to(repeat('x', 800000), 'UTF8') FROM generate_series(1, 200) i",
+                   topic);
+    script(pg, sql);
+    pid_t relay = start_relay();
+    wait_empty(pg);
+    char path[64], line[128];
+    long peak_kb = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)relay);
+    FILE *status = fopen(path, "r");
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status))
+        (void)sscanf(line, "VmHWM: %ld", &peak_kb);
+    (void)fclose(status);
+    print_message("160 MB of rows, peak %ld kB\n", peak_kb);
+#ifndef __SANITIZE_ADDRESS__
+    assert_in_range(peak_kb, 1, 64 * 1024);
+#endif
+    assert_int_equal(number(pg, "SELECT count(*) FROM outbox_failed"), 0);
+    end_relay(relay);
+    pg_free(pg);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "relay") == 0)
@@ -308,6 +363,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(a_killed_and_a_stopped_leader_are_replaced_within_two_seconds,
                                schema),
         cmocka_unit_test_setup(a_refused_row_waits_with_its_key_and_the_rest_flows, schema),
+        cmocka_unit_test_setup(a_row_with_an_old_id_is_found_by_the_full_look, schema),
+        cmocka_unit_test_setup(large_rows_flow_within_bounded_memory, schema),
         cmocka_unit_test_setup(every_row_arrives_in_order_whoever_is_killed, schema),
     };
     return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
