@@ -23,6 +23,6 @@ end
 if setting('closed') == 1 then
     call('HSET', STATE, 'closed', setting_text('closedReason') or 'closed')
 else
-    call('HDEL', STATE, 'closed')
+    call('HSET', STATE, 'closed', '')
 end
 return reply()

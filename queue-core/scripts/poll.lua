@@ -19,7 +19,7 @@ if score then
         return {'visit'} -- a token may restore its slot
     end
     call('ZADD', KEYS[4], now, user)
-    if state[3] then
+    if state[3] ~= '' then
         return {state[2], 0, call('ZCARD', KEYS[3]), call('ZCARD', KEYS[2]), -1, 'closed', 0, 0, score,
             state[3]}
     end

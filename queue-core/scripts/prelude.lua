@@ -81,7 +81,7 @@ end
 local state = call('HMGET', STATE, 'runId', 'epoch', 'restoreUntil', 'closed')
 local epoch = tonumber(state[2]) or 0
 local restore_until = tonumber(state[3]) or 0
-local closed = state[4] -- the reason, or false
+local closed = state[4] ~= '' and state[4] -- the reason, or false
 local seq = tonumber(call('GET', SEQ)) or 0
 local memory = words(ARGV[4])
 local shown_epoch, shown_number = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -162,7 +162,9 @@ local function raise_epoch(seen)
     local step = math.max(1, math.floor((now / 1000 - EPOCH_START) / EPOCH_STEP))
     epoch = lost and math.max(step, epoch + 1, seen + 1) or step
     restore_until = lost and now + setting('restore') or 0
-    call('HSET', STATE, 'runId', ARGV[1], 'epoch', int(epoch), 'restoreUntil', int(restore_until))
+    -- What poll.lua reads comes first and is always there: a small hash is searched from its front.
+    call('HSET', STATE, 'runId', ARGV[1], 'epoch', int(epoch), 'restoreUntil', int(restore_until),
+        'closed', closed or '')
     if lost then -- nobody could be heard, so nobody is sent away for a full period
         call('HSET', STATE, 'noEvictUntil', int(now + setting('seenTtl')), 'graceUntil',
             int(now + math.max(setting('idle'), setting('claimTtl'))))
