@@ -112,7 +112,8 @@ class Bench:
         try:
             while True:
                 done, now = self.rows("SELECT coalesce(sum(next_offset), 0)::bigint, clock_timestamp()"
-                                      " FROM consumer_offsets WHERE consumer_group = %s", (group,))[0]
+                                      " FROM consumer_offsets WHERE consumer_group = %s AND topic = %s",
+                                      (group, topic))[0]
                 if done and not first:
                     first = (done, now)
                 if done >= count:
