@@ -118,9 +118,8 @@ class Monkey:
                 reason = victim.died()
                 if reason:
                     self.complaints.append(reason)
-                self._strike(victim, dice)
-                if victim.died() and not reason:
                     victim.up()
+                self._strike(victim, dice)
             reason = victim.died()
             if reason:
                 self.complaints.append(reason)
@@ -134,7 +133,7 @@ class Monkey:
 
     def _strike(self, victim, dice):
         if dice.random() < 1 / 3:
-            seconds = dice.uniform(0.1, victim.freeze_at_most) ** 1.0
+            seconds = dice.uniform(0.1, victim.freeze_at_most)
             self._note(victim, "freeze", seconds)
             victim.freeze()
             self._stop.wait(seconds)
