@@ -14,6 +14,8 @@
 enum { KEYS = 20, WRITERS = 12, WAIT_MS = 60000 };
 
 static char self[512];
+static pid_t started[64]; /* a failed test leaves relays behind: the next one ends them */
+static int started_count;
 
 static struct pg *database(void)
 {
@@ -46,6 +48,8 @@ static void script(struct pg *pg, const char *sql)
 static int schema(void **state)
 {
     (void)state;
+    while (started_count > 0)
+        (void)kill(started[--started_count], SIGKILL);
     struct pg *pg = database();
     script(pg, "DROP TABLE IF EXISTS outbox, outbox_failed, entity; DROP SEQUENCE IF EXISTS "
                "outbox_id_seq");
@@ -83,7 +87,8 @@ static pid_t start_relay(void)
         execl(self, self, "relay", (char *)NULL);
         _exit(127);
     }
-    assert_true(pid > 0);
+    assert_true(pid > 0 && started_count < 64);
+    started[started_count++] = pid;
     return pid;
 }
 
@@ -91,6 +96,9 @@ static void end_relay(pid_t pid)
 {
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
+    for (int i = 0; i < started_count; i++)
+        if (started[i] == pid)
+            started[i--] = started[--started_count];
 }
 
 struct writers {
