@@ -70,6 +70,8 @@ int kafka_consumer_partitions(struct kafka_consumer *c, const char *topic, int t
     if (found)
         rd_kafka_metadata_destroy(found);
     rd_kafka_topic_destroy(handle);
+    if (err == RD_KAFKA_RESP_ERR__TIMED_OUT) /* a frozen broker keeps its connections open */
+        atomic_store(&c->client.connected, false);
     if (err)
         return kafka_client_error(&c->client, err, "Kafka metadata", f);
     if (count <= 0)
