@@ -14,7 +14,7 @@ enum {
     HEADER_TEXT = 16384,
     TOPICS_BYTES = 8192,
     HOLD_MS = 1000, /* a topic that is not there is tried again */
-    LEASE_MS = 800  /* what was read longer ago is not sent: somebody else may lead by now */
+    LEASE_MS = 500  /* what was read longer ago is not sent: somebody else may lead by now */
 };
 
 static void hold_topic(struct relay *r, const char *topic, int64_t now, const char *why)
