@@ -32,4 +32,5 @@ class Tally:
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Tally(), "urr-tally")
+    if not hasattr(config, "workerinput"):  # the lanes of a parallel run report to the one that counts
+        config.pluginmanager.register(Tally(), "urr-tally")
