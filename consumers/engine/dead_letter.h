@@ -6,8 +6,8 @@
 struct batch_item;
 struct fault;
 
-#define DEAD_LETTER_PREFIX "urr-" /* headers with it are the engine's; others travel on unchanged \
-                                   */
+/* Headers with this prefix are the engine's; others travel on unchanged. */
+#define DEAD_LETTER_PREFIX "urr-"
 #define DEAD_LETTER_REASON "urr-reason"
 #define DEAD_LETTER_DETAIL "urr-detail"
 #define DEAD_LETTER_TOPIC "urr-topic"
