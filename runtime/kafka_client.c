@@ -15,7 +15,7 @@
 
 /* librdkafka repeats a connection error at every attempt: so many lines a window, the rest at
  * debug. */
-enum { LOG_WINDOW_MS = 10000, LOG_LINES_PER_WINDOW = 5, SYSLOG_WARNING = 4 };
+enum { LOG_WINDOW_MS = 10000, LOG_LINES_PER_WINDOW = 5, SYSLOG_WARNING = 4, SILENT_MS = 8000 };
 
 /* Decided by these modules: correctness hangs on them. */
 static const char *const OURS[] = {"acks",
@@ -123,6 +123,19 @@ static void broker_stats(const cJSON *broker, int *up, double *p99_us)
         *p99_us = p99;
 }
 
+/* A frozen broker's connection stays up. Something sent and nothing heard for a while is silence.
+ */
+static bool silent(struct kafka_client *k, double rx, double tx)
+{
+    int64_t now = clock_mono_ms();
+    if (rx > k->heard_rx || rx < k->heard_rx || k->heard_ms == 0) {
+        k->heard_rx = rx;
+        k->heard_tx = tx;
+        k->heard_ms = now;
+    }
+    return tx > k->heard_tx && now - k->heard_ms > SILENT_MS;
+}
+
 void kafka_client_stats(struct kafka_client *k, const char *json, size_t len)
 {
     cJSON *root = cJSON_ParseWithLength(json, len);
@@ -149,7 +162,8 @@ void kafka_client_stats(struct kafka_client *k, const char *json, size_t len)
     metric_set(k->series[KAFKA_METRIC_ROUND_TRIP], p99_us / 1e6);
     metric_set(k->series[KAFKA_METRIC_UNACKED], number(root, "msg_cnt"));
     metric_set(k->series[KAFKA_METRIC_PREFETCHED], prefetched);
-    atomic_store(&k->connected, up > 0);
+    bool quiet = silent(k, number(root, "rx_bytes"), number(root, "tx_bytes"));
+    atomic_store(&k->connected, up > 0 && !quiet);
     cJSON_Delete(root);
 }
 

@@ -35,7 +35,9 @@ struct kafka_client {
     atomic_int last_error;                      /* rd_kafka_resp_err_t, for texts */
     struct metric *series[KAFKA_METRIC_COUNT_]; /* those with the label `client` alone */
     uint64_t sent_bytes, received_bytes;        /* totals last seen of this handle */
-    atomic_uint lines_logged;                   /* warnings of librdkafka in this window */
+    double heard_rx, heard_tx; /* totals when something was last received, and when that was */
+    int64_t heard_ms;
+    atomic_uint lines_logged; /* warnings of librdkafka in this window */
     atomic_llong log_window_ms;
 };
 
