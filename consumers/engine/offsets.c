@@ -8,7 +8,7 @@
 #include "runtime/fault.h"
 #include "runtime/log.h"
 
-enum { ASK_MS = 5000, MAX_TOPIC_PARTITIONS = 4096 };
+enum { ASK_MS = 2000, MAX_TOPIC_PARTITIONS = 4096 };
 
 /* Columns of read_offsets.sql. */
 enum { TOPIC, PARTITION, NEXT, GENERATION, LAST_OFFSET, LAST_TIMESTAMP, LAST_KEY_HASH };
