@@ -158,7 +158,7 @@ static bool send_next(struct relay *r, struct relay_batch *batch, int i, struct 
 static int send_rows(struct relay *r, struct relay_batch *batch, struct sending *s, struct fault *f)
 {
     struct pg_array blocked;
-    pg_array_init(&blocked, PG_INT8, RELAY_READ_ROWS * 16);
+    pg_array_init(&blocked, PG_INT8, (size_t)RELAY_READ_ROWS * 16);
     int rows = pg_result_rows(batch->rows), i = 0;
     while (i < rows && send_next(r, batch, i, &blocked, s))
         i++;

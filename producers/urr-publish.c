@@ -170,7 +170,7 @@ static bool read_arguments(int argc, char **argv, struct settings *o, struct run
             o->print = true;
             break;
         case 's':
-            seconds = strtol(optarg, &end, 10);
+            seconds = strtol(optarg ? optarg : "", &end, 10);
             if (*end || seconds < 1 || seconds > MAX_TIMEOUT_S)
                 return false;
             o->timeout_ms = (int)seconds * 1000;

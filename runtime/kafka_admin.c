@@ -134,8 +134,8 @@ static rd_kafka_NewTopic_t *new_topic(const struct kafka_topic_spec *spec, char 
 {
     rd_kafka_NewTopic_t *t =
         rd_kafka_NewTopic_new(spec->name, spec->partitions, spec->replication, why, size);
-    for (size_t i = 0; t && spec->configs && spec->configs[i] && i < 2 * KAFKA_ADMIN_MAX_CONFIGS;
-         i += 2)
+    for (size_t i = 0;
+         t && spec->configs && spec->configs[i] && i < (size_t)2 * KAFKA_ADMIN_MAX_CONFIGS; i += 2)
         (void)rd_kafka_NewTopic_set_config(t, spec->configs[i], spec->configs[i + 1]);
     return t;
 }

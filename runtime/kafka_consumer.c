@@ -201,7 +201,7 @@ static int subscribe(struct kafka_consumer *c, const char *const *topics, struct
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(KAFKA_MAX_TOPICS);
     int count = 0;
-    while (topics[count] && count < KAFKA_MAX_TOPICS)
+    while (count < KAFKA_MAX_TOPICS && topics[count])
         rd_kafka_topic_partition_list_add(list, topics[count++], RD_KAFKA_PARTITION_UA);
     rd_kafka_resp_err_t err =
         count && !topics[count] ? rd_kafka_subscribe(c->rk, list) : RD_KAFKA_RESP_ERR__INVALID_ARG;
@@ -294,7 +294,7 @@ static void keep_fetching(struct kafka_consumer *c)
     size_t length = rd_kafka_queue_length(c->queue);
     if (length > c->queue_peak) {
         c->queue_peak = length;
-    } else if (c->queue_peak > CHECK_EVERY * 4 && length < c->queue_peak / 2) {
+    } else if (c->queue_peak > (size_t)CHECK_EVERY * 4 && length < c->queue_peak / 2) {
         c->queue_peak = length;
         kafka_ends_nudge(c->ends, rd_kafka_topic_partition_list_copy(c->held));
     }

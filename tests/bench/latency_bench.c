@@ -7,6 +7,9 @@
  * latency counts from the moment the event was due, so that a stall of any part is charged to every
  * event it delays. Prints: count lost p50 p90 p99 max (milliseconds) behind (most the publisher was
  * late). */
+#ifdef __clang__ /* librdkafka's RD_KAFKA_V_… macros */
+#pragma clang diagnostic ignored "-Wgnu-statement-expression"
+#endif
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Migrations against a real database: what is applied, what is refused, and two runs at once. */
-#include "../unit/check.h"
+#include "check.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The connection pool against a real server that is killed, frozen and slow. */
-#include "../unit/check.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
