@@ -85,12 +85,14 @@ int kafka_consumer_partitions(struct kafka_consumer *c, const char *topic, int t
         return kafka_client_error(&c->client, rd_kafka_last_error(), "Kafka metadata", f);
     const struct rd_kafka_metadata *found = NULL;
     rd_kafka_resp_err_t err = rd_kafka_metadata(c->rk, 0, handle, &found, timeout_ms);
-    bool known = !err && found && found->topic_cnt == 1;
-    if (known)
-        err = found->topics[0].err;
-    int32_t count = known && !err ? found->topics[0].partition_cnt : 0;
-    if (found)
+    int32_t count = 0;
+    if (found) {
+        if (!err && found->topic_cnt == 1) {
+            err = found->topics[0].err;
+            count = err ? 0 : found->topics[0].partition_cnt;
+        }
         rd_kafka_metadata_destroy(found);
+    }
     rd_kafka_topic_destroy(handle);
     if (err == RD_KAFKA_RESP_ERR__TIMED_OUT) /* a frozen broker keeps its connections open */
         atomic_store(&c->client.connected, false);
