@@ -14,7 +14,7 @@ static const struct {
     [EVENT_TOO_LARGE] = {"too_large", "The value is larger than 64 KiB: none of our events is."},
     [EVENT_BAD_JSON] = {"bad_json",
                         "The value is not JSON that can be read without guessing: broken syntax or "
-                        "UTF-8, a NUL, a key twice, a number beyond 2^53, too deep."},
+                        "UTF-8, a NUL, a key twice, too deep."},
     [EVENT_NOT_OBJECT] = {"not_object", "The value is JSON, but not an object."},
     [EVENT_MISSING_TYPE] = {"missing_type", "There is no `type`, and only payment-events may do "
                                             "without (legacy publishers)."},

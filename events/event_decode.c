@@ -191,7 +191,7 @@ int event_decode(const struct event_source *src, struct arena *arena, struct eve
     if (src->len > EVENT_MAX_BYTES)
         return refuse(&d, EVENT_TOO_LARGE, "the value has %zu bytes", src->len);
     cJSON *json = NULL;
-    int rc = json_parse(src->value, src->len, &json, d.f);
+    int rc = json_parse_loose(src->value, src->len, &json, d.f);
     if (rc == RC_REJECT)
         out_reject->reason = EVENT_BAD_JSON;
     if (!rc)

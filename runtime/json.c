@@ -66,21 +66,42 @@ static int check_keys(const cJSON *node, struct fault *f)
     return count <= FEW_KEYS ? check_few(node, f) : check_many(node, count, f);
 }
 
-int json_parse(const char *text, size_t len, cJSON **out, struct fault *f)
+/* The text has been scanned. */
+static int build_tree(const char *text, size_t len, cJSON **out, struct fault *f)
 {
-    int rc = json_scan(text, len, f);
-    if (rc != 0)
-        return rc;
     cJSON *tree = cJSON_ParseWithLength(text, len);
     if (!tree)
         return fault_set(f, RC_RETRY, "no memory for a JSON text of %zu bytes", len);
-    rc = check_keys(tree, f);
+    int rc = check_keys(tree, f);
     if (rc != 0) {
         cJSON_Delete(tree);
         return rc;
     }
     *out = tree;
     return 0;
+}
+
+int json_parse(const char *text, size_t len, cJSON **out, struct fault *f)
+{
+    int rc = json_scan(text, len, f);
+    return rc != 0 ? rc : build_tree(text, len, out, f);
+}
+
+int json_parse_loose(const char *text, size_t len, cJSON **out, struct fault *f)
+{
+    size_t inexact = 0;
+    int rc = json_scan_loose(text, len, NULL, &inexact, f);
+    if (rc != 0 || inexact == 0)
+        return rc != 0 ? rc : build_tree(text, len, out, f);
+    char *copy = malloc(len);
+    if (!copy)
+        return fault_set(f, RC_RETRY, "no memory for a JSON text of %zu bytes", len);
+    memcpy(copy, text, len);
+    rc = json_scan_loose(text, len, copy, &inexact, f);
+    if (rc == 0)
+        rc = build_tree(copy, len, out, f);
+    free(copy);
+    return rc;
 }
 
 const cJSON *json_get(const cJSON *object, const char *key)

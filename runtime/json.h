@@ -19,6 +19,10 @@ enum { JSON_MAX_DEPTH = 32 };
 /* The caller frees *out with cJSON_Delete(). RC_REJECT: *f says what and roughly where. */
 int json_parse(const char *text, size_t len, cJSON **out, struct fault *f);
 
+/* The same for texts whose unknown members are to be ignored, whatever they hold: a number that
+ * would lose its value is no reason to refuse the text, but json_int() says false for it. */
+int json_parse_loose(const char *text, size_t len, cJSON **out, struct fault *f);
+
 /* Members of an object. NULL / false when absent or of another type; *out untouched then. */
 const char *json_str(const cJSON *object, const char *key);
 bool json_int(const cJSON *object, const char *key, int64_t *out); /* whole, |x| <= 2^53 */

@@ -22,8 +22,15 @@ struct scan {
     size_t at;
     unsigned depth;
     char close[JSON_MAX_DEPTH];
+    bool loose;        /* numbers that would lose their value pass */
+    char *patch;       /* loose: where to overwrite them, or NULL */
+    size_t inexact;    /* loose: how many there were */
     const char *wrong; /* NULL while all is well */
 };
+
+/* Stands for an inexact number. No literal that loses its value is shorter: the shortest is 1e16.
+ */
+static const char INEXACT[] = "9e99";
 
 static bool refuse(struct scan *s, const char *what)
 {
@@ -151,6 +158,18 @@ static bool keeps_its_value(const char *number, bool whole)
            (significant == 0 || value > 0);
 }
 
+static bool lose_value(struct scan *s, size_t start)
+{
+    if (!s->loose)
+        return refuse(s, "a number that would lose its value");
+    s->inexact++;
+    if (s->patch) {
+        memset(s->patch + start, ' ', s->at - start);
+        memcpy(s->patch + start, INEXACT, sizeof INEXACT - 1);
+    }
+    return true;
+}
+
 static bool scan_number(struct scan *s)
 {
     size_t start = s->at;
@@ -178,10 +197,10 @@ static bool scan_number(struct scan *s)
     char number[MAX_NUMBER + 1];
     size_t len = s->at - start;
     if (len > MAX_NUMBER)
-        return refuse(s, "a number that would lose its value");
+        return lose_value(s, start);
     memcpy(number, s->text + start, len);
     number[len] = '\0';
-    return keeps_its_value(number, whole) || refuse(s, "a number that would lose its value");
+    return keeps_its_value(number, whole) || lose_value(s, start);
 }
 
 static bool scan_word(struct scan *s, const char *word)
@@ -267,21 +286,35 @@ static bool scan_value(struct scan *s, bool *out_inner)
     return refuse(s, c < 0 ? "the text ends too early" : "something that is no JSON value");
 }
 
+static int scan_text(struct scan *s, struct fault *f)
+{
+    bool more = true;
+    while (more && !s->wrong) {
+        bool inner;
+        if (scan_value(s, &inner) && !inner)
+            (void)scan_after(s, &more);
+    }
+    if (!s->wrong) {
+        skip_space(s);
+        if (s->at < s->len)
+            (void)refuse(s, "bytes after the value");
+    }
+    if (s->wrong)
+        return fault_set(f, RC_REJECT, "JSON: %s at byte %zu", s->wrong, s->at);
+    return 0;
+}
+
 int json_scan(const char *text, size_t len, struct fault *f)
 {
     struct scan s = {.text = text, .len = len};
-    bool more = true;
-    while (more && !s.wrong) {
-        bool inner;
-        if (scan_value(&s, &inner) && !inner)
-            (void)scan_after(&s, &more);
-    }
-    if (!s.wrong) {
-        skip_space(&s);
-        if (s.at < s.len)
-            (void)refuse(&s, "bytes after the value");
-    }
-    if (s.wrong)
-        return fault_set(f, RC_REJECT, "JSON: %s at byte %zu", s.wrong, s.at);
-    return 0;
+    return scan_text(&s, f);
+}
+
+int json_scan_loose(const char *text, size_t len, char *patch, size_t *out_inexact, struct fault *f)
+{
+    struct scan s = {.text = text, .len = len, .loose = true, .patch = patch};
+    int rc = scan_text(&s, f);
+    if (rc == 0)
+        *out_inexact = s.inexact;
+    return rc;
 }

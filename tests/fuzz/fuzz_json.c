@@ -35,6 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cJSON *first = NULL, *again = NULL;
     struct fault f;
     int rc = json_parse((const char *)data, size, &first, &f);
+    cJSON *loose = NULL; /* refuses no more than the strict reader does */
+    if (json_parse_loose((const char *)data, size, &loose, &f) != 0 && rc == 0)
+        abort();
+    cJSON_Delete(loose);
     if (rc != 0) {
         if (rc != RC_REJECT || first || strlen(f.text) == 0)
             abort();

@@ -235,8 +235,26 @@ static void numbers_beyond_exactness_are_refused(void **state)
 {
     (void)state;
     struct event e;
-    assert_int_equal(decode(RES, R ",\"totalAmount\":9007199254740994}", &e), RC_REJECT);
-    assert_int_equal(decode(RES, R ",\"totalAmount\":1e400}", &e), RC_REJECT);
+    static const char *const INEXACT[] = {
+        "9007199254740993",           "9007199254740994",     "1e400", "1e16",
+        "50000.00000000000000000001", "-99999999999999999999"};
+    for (size_t i = 0; i < sizeof INEXACT / sizeof *INEXACT; i++) {
+        char json[400];
+        snprintf(json, sizeof json, R ",\"totalAmount\":%s}", INEXACT[i]);
+        assert_int_equal(decode(RES, json, &e), RC_REJECT);
+        assert_int_equal(reject.reason, EVENT_BAD_AMOUNT);
+    }
+    assert_int_equal(decode(PAY, C ",\"timestamp\":99999999999999999999}", &e), RC_REJECT);
+    assert_int_equal(reject.reason, EVENT_BAD_TIMESTAMP);
+}
+
+static void a_huge_number_in_an_unknown_field_is_ignored(void **state)
+{
+    (void)state;
+    struct event e =
+        decoded(PAY, C ",\"traceId\":18446744073709551615,"
+                       "\"extra\":{\"ratio\":[1e400,0.12345678901234567890123,-1e-400]}}");
+    assert_int_equal(e.payment.amount, 1);
 }
 
 static void names_the_type_nobody_knows(void **state)
@@ -319,6 +337,7 @@ int main(void)
         cmocka_unit_test(times_are_iso_or_epoch_or_the_records_own),
         cmocka_unit_test(every_broken_rule_has_its_reason),
         cmocka_unit_test(numbers_beyond_exactness_are_refused),
+        cmocka_unit_test(a_huge_number_in_an_unknown_field_is_ignored),
         cmocka_unit_test(names_the_type_nobody_knows),
         cmocka_unit_test(ids_have_at_most_128_bytes),
         cmocka_unit_test(a_value_of_a_megabyte_is_refused_unread),
