@@ -246,14 +246,8 @@ int kafka_admin_delete_topics(struct kafka_admin *a, const char *const *names, s
 int kafka_admin_watermarks(struct kafka_admin *a, const char *topic, int32_t partition,
                            int timeout_ms, int64_t *out_low, int64_t *out_high, struct fault *f)
 {
-    int64_t low, high;
-    rd_kafka_resp_err_t err =
-        rd_kafka_query_watermark_offsets(a->rk, topic, partition, &low, &high, timeout_ms);
-    if (err)
-        return kafka_client_error(&a->client, err, topic, f);
-    *out_low = low;
-    *out_high = high;
-    return 0;
+    return kafka_client_bounds(&a->client, a->rk, topic, partition, timeout_ms, out_low, out_high,
+                               f);
 }
 
 static rd_kafka_topic_partition_list_t *list_of(const struct kafka_place *places, size_t count)

@@ -290,3 +290,41 @@ int kafka_client_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t 
     *out = rk;
     return 0;
 }
+
+/* rd_kafka_query_watermark_offsets() does not keep its time-out: with the leader away it waits
+ * until it is back, and its caller with it. This question does keep it. */
+static rd_kafka_resp_err_t ask_bound(rd_kafka_t *rk, const char *topic, int32_t partition,
+                                     int64_t which, int timeout_ms, int64_t *out)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(list, topic, partition);
+    p->offset = which;
+    rd_kafka_resp_err_t err = rd_kafka_offsets_for_times(rk, list, timeout_ms);
+    if (!err)
+        err = list->elems[0].err;
+    if (!err && list->elems[0].offset < 0)
+        err = RD_KAFKA_RESP_ERR__TIMED_OUT;
+    if (!err)
+        *out = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    return err;
+}
+
+int kafka_client_bounds(struct kafka_client *k, rd_kafka_t *rk, const char *topic,
+                        int32_t partition, int timeout_ms, int64_t *out_low, int64_t *out_high,
+                        struct fault *f)
+{
+    int64_t low = 0, high = 0, start = clock_mono_ms();
+    rd_kafka_resp_err_t err =
+        ask_bound(rk, topic, partition, RD_KAFKA_OFFSET_BEGINNING, timeout_ms, &low);
+    int left = timeout_ms - (int)(clock_mono_ms() - start);
+    if (!err)
+        err = ask_bound(rk, topic, partition, RD_KAFKA_OFFSET_END, left > 1 ? left : 1, &high);
+    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
+        return fault_set(f, RC_REJECT, "Kafka: %s has no partition %d", topic, partition);
+    if (err)
+        return kafka_client_error(k, err, "Kafka watermarks", f);
+    *out_low = low;
+    *out_high = high;
+    return 0;
+}

@@ -59,6 +59,11 @@ int kafka_client_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t 
 int kafka_client_error(struct kafka_client *k, rd_kafka_resp_err_t error, const char *context,
                        struct fault *f);
 
+/* The first offset and the one after the last, within timeout_ms. RC_REJECT: no such partition. */
+int kafka_client_bounds(struct kafka_client *k, rd_kafka_t *rk, const char *topic,
+                        int32_t partition, int timeout_ms, int64_t *out_low, int64_t *out_high,
+                        struct fault *f);
+
 /* Applies one statistics document; exposed for tests. */
 void kafka_client_stats(struct kafka_client *k, const char *json, size_t len);
 

@@ -40,41 +40,14 @@ int kafka_consumer_committed(struct kafka_consumer *c, struct kafka_start *parts
     return 0;
 }
 
-/* rd_kafka_query_watermark_offsets() does not keep its time-out: with the leader away it waits
- * until it is back, and the whole consumer with it. This question does keep it. */
-static rd_kafka_resp_err_t ask_bound(struct kafka_consumer *c, const char *topic, int32_t partition,
-                                     int64_t which, int timeout_ms, int64_t *out)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(list, topic, partition);
-    p->offset = which;
-    rd_kafka_resp_err_t err = rd_kafka_offsets_for_times(c->rk, list, timeout_ms);
-    if (!err)
-        err = list->elems[0].err;
-    if (!err && list->elems[0].offset < 0)
-        err = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    if (!err)
-        *out = list->elems[0].offset;
-    rd_kafka_topic_partition_list_destroy(list);
-    return err;
-}
-
 int kafka_consumer_watermarks(struct kafka_consumer *c, const char *topic, int32_t partition,
                               int timeout_ms, int64_t *out_low, int64_t *out_high, struct fault *f)
 {
-    int64_t low = 0, high = 0;
-    rd_kafka_resp_err_t err =
-        ask_bound(c, topic, partition, RD_KAFKA_OFFSET_BEGINNING, timeout_ms, &low);
-    if (!err)
-        err = ask_bound(c, topic, partition, RD_KAFKA_OFFSET_END, timeout_ms, &high);
-    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
-        return fault_set(f, RC_REJECT, "Kafka: %s has no partition %d", topic, partition);
-    if (err)
-        return kafka_client_error(&c->client, err, "Kafka watermarks", f);
-    atomic_store(&c->client.connected, true);
-    *out_low = low;
-    *out_high = high;
-    return 0;
+    int rc =
+        kafka_client_bounds(&c->client, c->rk, topic, partition, timeout_ms, out_low, out_high, f);
+    if (rc == 0)
+        atomic_store(&c->client.connected, true);
+    return rc;
 }
 
 int kafka_consumer_partitions(struct kafka_consumer *c, const char *topic, int timeout_ms,

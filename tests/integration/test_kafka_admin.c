@@ -107,6 +107,31 @@ static void a_broker_that_is_away_is_a_matter_of_time(void **state)
     kafka_admin_close(a);
 }
 
+static void the_logs_bounds_are_asked_for_a_bounded_time(void **state)
+{
+    (void)state;
+    char topic[64];
+    int64_t low, high;
+    struct fault why;
+    fresh_topic(topic, 1, NULL);
+    struct kafka_admin *a = admin();
+    OK(kafka_admin_watermarks(a, topic, 0, 10000, &low, &high, f));
+    control("freeze");
+    int64_t start = clock_mono_ms();
+    int rc = kafka_admin_watermarks(a, topic, 0, 500, &low, &high, &why);
+    int64_t took = clock_mono_ms() - start;
+    control("kill");
+    start = clock_mono_ms();
+    int dead = kafka_admin_watermarks(a, topic, 0, 500, &low, &high, &why);
+    int64_t away = clock_mono_ms() - start;
+    control("start");
+    assert_int_equal(rc, RC_RETRY);
+    assert_int_equal(dead, RC_RETRY);
+    assert_true(took < 3000);
+    assert_true(away < 3000);
+    kafka_admin_close(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +139,7 @@ int main(void)
         cmocka_unit_test(a_bad_topic_fails_alone_with_its_reason),
         cmocka_unit_test(finds_offsets_by_time_and_watermarks),
         cmocka_unit_test(a_broker_that_is_away_is_a_matter_of_time),
+        cmocka_unit_test(the_logs_bounds_are_asked_for_a_bounded_time),
     };
     return cmocka_run_group_tests_name("kafka_admin", tests, NULL, NULL);
 }
