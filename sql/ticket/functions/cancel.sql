@@ -1,7 +1,9 @@
 -- Cancelling reservations: by their owner, by an administrator, or because the event will not happen.
 --
 -- p_by: user (p_user_id must own it, and the event's cancel_until must not have passed), admin,
--- event_cancelled. Works alone: takes its locks itself, in the global order.
+-- event_cancelled. Works alone: takes its locks itself, in the global order. RESERVATION_CANCELLED
+-- has no reason of its own for an administrator's cancel: it says user. Who asked stands in the refund
+-- request's reason, in the ledger's refund_decided_by, and in admin_audit_logs (the caller writes it).
 --
 -- outcome: cancelled         was pending; seats and quantities are free, RESERVATION_CANCELLED left
 --          refund_requested  was confirmed; the payment is asked back, an open listing has ended; the
