@@ -147,11 +147,12 @@ int room_look(struct room *room, const char *event, room_view_fn fn, void *arg, 
 
 bool room_setting_ok(const struct room_setting *s, struct fault *f);
 
-/* Tier 1. number: given out (0: room not active); moved: by advance and serve. */
+/* Tier 1. number: given out (0: room not active, or event closed); moved: by advance and serve. */
 struct room_tier1 {
     int rc;
     const char *text;
     bool active;
+    const char *closed_reason; /* "" while open */
     int64_t number, epoch, serving, moved, last_number;
 };
 typedef void (*room_tier1_fn)(const struct room_tier1 *t, void *arg);

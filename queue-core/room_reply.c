@@ -208,6 +208,7 @@ bool room_reply_tier1(const struct redisReply *r, bool assign, struct room_tier1
     out->active = take_bool(&c);
     out->serving = take_int(&c);
     *(assign ? &out->number : &out->moved) = take_int(&c);
+    out->closed_reason = take_str(&c);
     return whole(&c);
 }
 

@@ -1,7 +1,7 @@
 -- room.lua - Tier 1: an operator opens or closes the room, or moves it on by hand.
 -- ARGV: 7 activate | deactivate | advance, 8 actor, 9 how many (advance).
 -- Activating an inactive room starts serving at {E}:seq: people already waiting stay ahead, the counter is
--- never reset. Returns {…, roomActive, serving, moved}.
+-- never reset. Returns {…, roomActive, serving, moved, closedReason}.
 local action = ARGV[7]
 local room = call('HMGET', VWR, 'active', 'serving')
 local active, serving = room[1] == '1', serving_of(room[2])
@@ -21,4 +21,4 @@ elseif action == 'advance' then
     call('HSET', VWR, 'serving', int(serving))
     log('room', ARGV[8], nil, 'advance ' .. int(moved))
 end
-return reply(active and 1 or 0, int(serving), int(moved))
+return reply(active and 1 or 0, int(serving), int(moved), closed or '')

@@ -179,16 +179,16 @@ class Instance:
         self.run("configure", event, "op", *flat)
 
     def room(self, event, action, count=0):
-        active, serving, moved = map(int, self.run("room", event, action, "op", count))
+        active, serving, moved = map(int, self.run("room", event, action, "op", count)[:3])
         return active, serving, moved
 
     def assign(self, event):
         """(active, serving, place as a score or 0)."""
-        active, serving, number = map(int, self.run("assign", event))
+        active, serving, number = map(int, self.run("assign", event)[:3])
         return active, serving, score(self.memory[event][0], number) if number else 0
 
     def serve(self, event):
-        return tuple(map(int, self.run("serve", event)))
+        return tuple(map(int, self.run("serve", event)[:3]))
 
     def watch(self, event, *users):
         closed, *flat = self.run("watch", event, *users)

@@ -240,9 +240,11 @@ class Play:
     def assign(self):
         active, _, place = self.one().assign(E)
         assert active == self.model.room
-        if active:
+        if active and not self.model.closed:
             assert place % TWO33 == self.model.next()
             self.tokens = (self.tokens + [place])[-10:]
+        else:
+            assert place == 0
 
     def wait(self):
         """Time passes beside daemons that do their work, most of the time."""

@@ -435,6 +435,9 @@ def test_an_inactive_room_gives_no_numbers_and_activating_starts_behind_those_wh
     assert one.assign(E) == (0, 0, 0)
     assert one.room(E, "activate") == (1, 7, 0)
     assert one.assign(E)[2] % TWO33 == 8
+    one.configure(E, closed=1, closedReason="sold out")  # told to the first room too, and no number lost
+    assert one.run("assign", E) == [1, "7", 0, "sold out"] and one.run("serve", E)[3] == "sold out"
+    one.configure(E, closed="", closedReason="")
     assert one.room(E, "activate")[1] == 7  # an active one is unchanged
     one.room(E, "deactivate")
     fill(one, 9)

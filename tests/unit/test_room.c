@@ -179,7 +179,7 @@ static void refuses_replies_of_another_shape(void **state)
     assert_false(room_reply_visit(REPLY("1", "2", "3", "4", "x", "queued", "1", "0", "9", ""), &v));
     assert_false(room_reply_leave(REPLY("1", "2", "3", "4", "5"), &v));
     assert_false(room_reply_view(REPLY("1", "2", "3", "4", "5"), &w));
-    assert_false(room_reply_tier1(REPLY("1", "2", "3", "4", "5", "2", "0", "0"), true, &t));
+    assert_false(room_reply_tier1(REPLY("1", "2", "3", "4", "5", "2", "0", "0", ""), true, &t));
     assert_false(
         room_reply_admit(REPLY("1", "2", "3", "4", "5", "0", "0", "0", "0", "u"), admitted, &p));
     assert_false(
@@ -230,9 +230,10 @@ static void reads_views_tier1_and_watchers(void **state)
     assert_true(v.opens_at_ms == 8 && v.registered && v.admitted_last_minute == 9 && v.restoring);
     assert_true(v.threshold == 5 && v.last_number == 2);
     struct room_tier1 t;
-    assert_true(room_reply_tier1(REPLY("1", "2", "3", "4", "5", "1", "6", "7"), true, &t));
+    assert_true(room_reply_tier1(REPLY("1", "2", "3", "4", "5", "1", "6", "7", ""), true, &t));
     assert_true(t.active && t.serving == 6 && t.number == 7 && t.moved == 0 && t.epoch == 1);
-    assert_true(room_reply_tier1(REPLY("1", "2", "3", "4", "5", "0", "6", "7"), false, &t));
+    assert_true(
+        room_reply_tier1(REPLY("1", "2", "3", "4", "5", "0", "6", "7", "sold out"), false, &t));
     assert_true(!t.active && t.number == 0 && t.moved == 7);
     struct room_watch w;
     struct room_watched list[ROOM_WATCH_MAX];
