@@ -1,0 +1,113 @@
+/* queue_http.c - identity, event ids, refusals and cookies of urr-queue's handlers. */
+#include "queue-core/queue_http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "queue-core/queue_service.h"
+#include "runtime/clock.h"
+#include "runtime/daemon.h"
+#include "runtime/fault.h"
+#include "runtime/http_server.h"
+#include "runtime/identity.h"
+#include "runtime/redis.h"
+
+struct queue_service *queue_http_service(void *worker)
+{
+    return ((struct worker *)worker)->state;
+}
+
+const char *queue_http_event(struct http_request *req)
+{
+    const char *event = http_param(req, "eventId");
+    if (room_event_ok(event))
+        return event;
+    http_error(req, 400, "BAD_EVENT_ID", "An event's id is 1 to 64 of A-Z a-z 0-9 _ and -.");
+    return NULL;
+}
+
+static bool is_json(const char *type)
+{
+    static const char JSON[] = "application/json";
+    size_t len = sizeof JSON - 1;
+    return type && strncasecmp(type, JSON, len) == 0 && strchr(" \t;", type[len]);
+}
+
+/* A page of another site can send a form with our cookie, but neither JSON nor a header of its own
+ * making, and it cannot choose its Origin. */
+static bool from_own_page(const struct queue_service *s, const struct http_request *req)
+{
+    if (!is_json(http_header(req, "Content-Type")) && !http_header(req, "X-Requested-With"))
+        return false;
+    const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
+    const char *public = config_str(s->config, "PUBLIC_ORIGIN");
+    if (!origin)
+        return false;
+    if (public)
+        return strcmp(origin, public) == 0;
+    const char *authority = strstr(origin, "://");
+    return authority && host && strcasecmp(authority + 3, host) == 0;
+}
+
+bool queue_http_user(struct queue_service *s, struct http_request *req, struct identity *out)
+{
+    struct fault f;
+    if (identity_of_request(s->user_keys, req, clock_wall_ms() / 1000, out, &f) != 0) {
+        (void)http_set_header(req, "WWW-Authenticate", "Bearer");
+        http_error(req, 401, "UNAUTHORIZED", "Sign in: a valid token is required.");
+        return false;
+    }
+    if (http_method(req) != HTTP_GET && out->from_cookie && !from_own_page(s, req)) {
+        http_error(req, 403, "CSRF",
+                   "A change signed by a cookie needs our own Origin and application/json.");
+        return false;
+    }
+    return true;
+}
+
+bool queue_http_admin(struct queue_service *s, struct http_request *req, struct identity *out)
+{
+    if (!queue_http_user(s, req, out))
+        return false;
+    if (!out->admin)
+        http_error(req, 403, "FORBIDDEN", "The admin role is required.");
+    return out->admin;
+}
+
+void queue_http_away(struct queue_service *s, struct http_request *req)
+{
+    int64_t seconds = (redis_retry_after_ms(s->redis) + 999) / 1000;
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, seconds > 0 ? seconds : 1);
+    (void)http_set_header(req, "Retry-After", text);
+    http_error(req, 503, "TRY_AGAIN",
+               "The waiting room is resting for a moment. Your place is safe.");
+}
+
+void queue_http_failed(struct queue_service *s, struct http_request *req, int rc, const char *text)
+{
+    if (rc == RC_RETRY)
+        queue_http_away(s, req);
+    else if (rc == RC_REJECT)
+        http_error(req, 400, "BAD_REQUEST", text);
+    else
+        http_error(req, 500, "INTERNAL", "Something is wrong here; it has been noted.");
+}
+
+void queue_http_unknown_event(struct http_request *req)
+{
+    http_error(req, 404, "UNKNOWN_EVENT", "There is no such event.");
+}
+
+void queue_http_set_cookie(struct queue_service *s, struct http_request *req, const char *name,
+                           const char *value, int64_t max_age_s)
+{
+    char text[1024];
+    int len = snprintf(text, sizeof text,
+                       "%s=%s; Path=/; Max-Age=%" PRId64 "; HttpOnly; SameSite=Strict%s", name,
+                       value, max_age_s, s->cookie_secure ? "; Secure" : "");
+    if (len > 0 && (size_t)len < sizeof text)
+        (void)http_set_header(req, "Set-Cookie", text);
+}

@@ -1,0 +1,19 @@
+/* queue_parts.c - the list of urr-queue's parts, routes, settings and metrics. A new part adds its
+ * lines here and touches nothing else. */
+#include "queue-core/queue_service.h"
+
+#include "queue-core/queue_settings.h"
+
+#include "runtime/http_client.h"
+#include "runtime/http_server.h"
+#include "runtime/identity.h"
+#include "runtime/redis.h"
+
+const struct queue_part *const QUEUE_PARTS[] = {NULL};
+
+const struct http_route *const QUEUE_ROUTES[] = {NULL};
+
+const struct config_item *const QUEUE_SETTINGS[] = {QUEUE_SERVICE_SETTINGS, IDENTITY_SETTINGS,
+                                                    NULL};
+
+const struct metric_def *const QUEUE_METRICS[] = {REDIS_METRICS, HTTP_CLIENT_METRICS, NULL};
