@@ -1,4 +1,7 @@
-/* cli.h - what the command families of urrctl share. One file per family: cmd_<family>.c. */
+/* cli.h - what the command families of urrctl share. One file per family: cmd_<family>.c.
+ *
+ * Beside it: args.h (command lines), table.h (rows as text and JSON), change.h (confirmation and
+ * audit), progress.h (the bar), servers.h (databases, cluster, groups). */
 #ifndef CLI_H
 #define CLI_H
 #include <stdbool.h>
@@ -13,7 +16,8 @@ enum {
     CLI_FAILED = 1,  /* a server is away, or refused the step: the message says what to do */
     CLI_USAGE = 2,   /* wrong command line or settings */
     CLI_REFUSED = 3, /* refused because it would be wrong (changed migration …) */
-    CLI_RETRY = 4    /* may pass when run again: server away, rows locked */
+    CLI_RETRY = 4,   /* may pass when run again: server away, rows locked, interrupted */
+    CLI_FOUND = 5    /* it looked, and something is wrong: what it printed says what */
 };
 
 struct cli {
@@ -29,7 +33,11 @@ struct cli_command {
     const struct config_item *const *settings; /* tables, ending with NULL; shown by --help */
 };
 
-extern const struct cli_command CMD_MIGRATE, CMD_TOKEN, CMD_TOPICS, CMD_VERSION;
+/* One line per command, as in urrctl.c. */
+extern const struct cli_command CMD_MIGRATE;
+extern const struct cli_command CMD_TOKEN;
+extern const struct cli_command CMD_TOPICS;
+extern const struct cli_command CMD_VERSION;
 
 /* "urrctl: text" on standard error, or {"error":…} on standard output with --json; returns `code`.
  */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/servers.h"
 #include "runtime/buf.h"
 #include "runtime/config.h"
 #include "runtime/fault.h"
@@ -13,26 +14,15 @@
 
 static const struct {
     const char *name, *setting;
-    const char *sets[4];
+    const char *sets[5];
 } DATABASES[] = {
-    {"ticket", "TICKET_DATABASE_URL", {"outbox", "engine", "ticket", NULL}},
-    {"payment", "PAYMENT_DATABASE_URL", {"outbox", "payment", NULL}},
-    {"stats", "STATS_DATABASE_URL", {"outbox", "engine", "stats", NULL}},
+    {"ticket", "TICKET_DATABASE_URL", {"operator", "outbox", "engine", "ticket", NULL}},
+    {"payment", "PAYMENT_DATABASE_URL", {"operator", "outbox", "payment", NULL}},
+    {"stats", "STATS_DATABASE_URL", {"operator", "outbox", "engine", "stats", NULL}},
 };
 enum { DATABASE_COUNT = sizeof DATABASES / sizeof DATABASES[0], MAX_JSON = 1 << 20 };
 
-#define SCHEMES "postgresql|postgres"
-static const struct config_item SETTINGS[] = {
-    {"TICKET_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "Database of seats and reservations.",
-     CONFIG_OPTIONAL},
-    {"PAYMENT_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "Database of payments.",
-     CONFIG_OPTIONAL},
-    {"STATS_DATABASE_URL", CONFIG_URL, NULL, 0, 0, SCHEMES, "Database of statistics.",
-     CONFIG_OPTIONAL},
-    {NULL, CONFIG_STRING, NULL, 0, 0, NULL, NULL, 0},
-};
-
-static const struct config_item *const TABLES[] = {SETTINGS, NULL};
+static const struct config_item *const TABLES[] = {CLI_DATABASE_SETTINGS, NULL};
 
 struct progress {
     const struct cli *cli;

@@ -8,8 +8,15 @@
 #include "runtime/config.h"
 #include "runtime/log.h"
 
-static const struct cli_command *const COMMANDS[] = {&CMD_MIGRATE, &CMD_TOKEN, &CMD_TOPICS,
-                                                     &CMD_VERSION};
+/* One line per command, in the order of --help. */
+/* clang-format off */
+static const struct cli_command *const COMMANDS[] = {
+    &CMD_MIGRATE,
+    &CMD_TOKEN,
+    &CMD_TOPICS,
+    &CMD_VERSION,
+};
+/* clang-format on */
 enum { COUNT = sizeof COMMANDS / sizeof COMMANDS[0], MAX_HELP = 1 << 16 };
 
 static void help(void)
@@ -18,7 +25,7 @@ static void help(void)
     for (size_t i = 0; i < COUNT; i++)
         (void)printf("  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     (void)puts("\nExit codes: 0 done, 1 failed, 2 wrong use or settings, 3 refused because it "
-               "would\nbe wrong, 4 may pass when run again.");
+               "would\nbe wrong, 4 may pass when run again, 5 looked and found something wrong.");
 }
 
 static void help_command(const struct cli_command *command)
