@@ -193,7 +193,7 @@ int pg_connect(struct pg *c, struct fault *f)
     c->queue_rc = 0;
     clear_error(c);
     int64_t deadline_ms = clock_mono_ms() + c->session.connect_timeout_ms;
-    c->conn = pg_session_start(&c->session);
+    c->conn = pg_session_start(&c->session, NULL);
     if (!c->conn)
         return connect_failed(c, "no memory for a connection", f);
     (void)PQsetErrorVerbosity(c->conn, PQERRORS_VERBOSE);

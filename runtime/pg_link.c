@@ -16,6 +16,7 @@
 #include "runtime/loop.h"
 #include "runtime/pg.h"
 #include "runtime/pg_metrics.h"
+#include "runtime/resolve.h"
 
 enum { BACKOFF_BASE_MS = 50 };
 static const char CONNECTION_LOST[] = "08006";
@@ -44,6 +45,8 @@ static bool close_link(struct pg_link *l, const char *sqlstate, const char *reas
     bool was_up = l->state == PG_LINK_IDLE || l->state == PG_LINK_BUSY;
     free_events(l);
     loop_timer_stop(l->timer);
+    resolve_cancel(l->resolve);
+    l->resolve = NULL;
     if (l->conn) {
         /* PQfinish() says good-bye first; a frozen peer must not make it wait. */
         (void)shutdown(PQsocket(l->conn), SHUT_RDWR);
@@ -231,7 +234,7 @@ bool pg_link_in_transaction(const struct pg_link *l)
 static void connect_failed(struct pg_link *l, const char *reason)
 {
     char text[160], sqlstate[6] = "08001";
-    (void)snprintf(text, sizeof text, "%s", reason ? reason : "");
+    (void)snprintf(text, sizeof text, "%.159s", reason ? reason : "");
     if (!reason)
         pg_session_login_error(l->conn, sqlstate, text, sizeof text);
     pg_metrics_connect(pg_error_class(sqlstate));
@@ -292,21 +295,43 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
     pg_pool_leave(pool);
 }
 
-static void connect_now(struct pg_link *l)
+static void start_session(struct pg_link *l, const struct resolve_answer *found)
 {
-    l->state = PG_LINK_CONNECTING;
-    l->conn = pg_session_start(&l->pool->session);
+    l->conn = pg_session_start(&l->pool->session, found);
     if (!l->conn) {
         connect_failed(l, "no memory for a connection");
         return;
     }
     (void)PQsetErrorVerbosity(l->conn, PQERRORS_VERBOSE);
-    if (PQstatus(l->conn) == CONNECTION_BAD) {
+    if (PQstatus(l->conn) == CONNECTION_BAD)
         connect_failed(l, NULL);
-        return;
-    }
+    else
+        await(l, EV_WRITE);
+}
+
+static void on_resolved(const struct resolve_answer *answer, void *arg)
+{
+    struct pg_link *l = arg;
+    struct pg_pool *pool = l->pool;
+    pg_pool_enter(pool);
+    l->resolve = NULL;
+    if (answer->count > 0)
+        start_session(l, answer);
+    else
+        connect_failed(l, answer->reason);
+    pg_pool_leave(pool);
+}
+
+static void connect_now(struct pg_link *l)
+{
+    char names[RESOLVE_NAMES_MAX];
+    struct fault f;
+    l->state = PG_LINK_CONNECTING;
     loop_timer_start(l->timer, l->pool->session.connect_timeout_ms, 0);
-    await(l, EV_WRITE);
+    if (!pg_session_names(&l->pool->session, names, sizeof names))
+        start_session(l, NULL);
+    else if (resolve_start(l->pool->loop, names, on_resolved, l, &l->resolve, &f) != 0)
+        connect_failed(l, f.text);
 }
 
 static void on_timer(void *arg)
@@ -317,7 +342,8 @@ static void on_timer(void *arg)
     if (l->state == PG_LINK_APART)
         connect_now(l);
     else if (l->state == PG_LINK_CONNECTING)
-        connect_failed(l, "no answer while connecting");
+        connect_failed(l,
+                       l->resolve ? "no address while connecting" : "no answer while connecting");
     pg_pool_leave(pool);
 }
 

@@ -15,6 +15,7 @@
 struct event;
 struct loop_timer;
 struct pg_link;
+struct resolve;
 
 struct pg_call {
     struct pg_call *next;
@@ -57,6 +58,7 @@ struct pg_link {
     struct pg_pool *pool;
     enum pg_link_state state;
     PGconn *conn;
+    struct resolve *resolve;    /* while connecting: host names are being looked up */
     struct event *read, *write; /* while connecting: one of them, for one step */
     struct loop_timer *timer;
     struct backoff backoff;

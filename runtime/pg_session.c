@@ -11,8 +11,9 @@
 #include "runtime/buf.h"
 #include "runtime/fault.h"
 #include "runtime/log.h"
+#include "runtime/resolve.h"
 
-enum { REPLY_GRACE_MS = 5000, REPLY_DEFAULT_MS = 600000, MAX_OPTIONS = 4096 };
+enum { REPLY_GRACE_MS = 5000, REPLY_DEFAULT_MS = 600000, MAX_OPTIONS = 4096, MAX_PLACES = 8192 };
 
 struct pg_session pg_session_http(const char *uri, const char *application_name)
 {
@@ -100,29 +101,97 @@ static void on_notice(void *arg, const char *message)
     LOG_DEBUG("postgresql notice", LOG_STR("text", message));
 }
 
-struct pg_conn *pg_session_start(const struct pg_session *s)
+bool pg_session_names(const struct pg_session *s, char *out, size_t size)
 {
     PQconninfoOption *parsed = PQconninfoParse(s->uri, NULL);
-    struct buf options;
-    buf_init(&options, MAX_OPTIONS);
-    put_options(s, find(parsed, "options"), &options);
+    const char *hosts = find(parsed, "hostaddr") ? NULL : find(parsed, "host");
+    bool needed = hosts && strlen(hosts) < size && resolve_needed(hosts);
+    if (needed)
+        (void)snprintf(out, size, "%s", hosts);
+    PQconninfoFree(parsed);
+    return needed;
+}
+
+/* The n-th of a list with commas; of a list of one, that one. */
+static void put_nth(struct buf *out, const char *list, unsigned n)
+{
+    const char *at = list ? list : "";
+    if (strchr(at, ','))
+        for (; n > 0; n--)
+            at += strcspn(at, ",") + (strchr(at, ',') != NULL);
+    (void)buf_append(out, at, strcspn(at, ","));
+}
+
+/* Where to connect: libpq takes lists, and keeps the names for TLS and the password file. */
+struct places {
+    struct buf hosts, addresses, ports;
+};
+
+static void list_places(struct places *p, const PQconninfoOption *parsed,
+                        const struct resolve_answer *found)
+{
+    for (unsigned i = 0; found && i < found->count; i++) {
+        const char *comma = i > 0 ? "," : "";
+        (void)buf_puts(&p->hosts, comma);
+        put_nth(&p->hosts, find(parsed, "host"), found->at[i].host);
+        (void)buf_printf(&p->addresses, "%s%s", comma, found->at[i].text);
+        (void)buf_puts(&p->ports, comma);
+        put_nth(&p->ports, find(parsed, "port"), found->at[i].host);
+    }
+}
+
+static PGconn *start(const struct pg_session *s, const PQconninfoOption *parsed,
+                     const struct places *places, const char *options)
+{
     char user_timeout[16];
     (void)snprintf(user_timeout, sizeof user_timeout, "%d", s->tcp_user_timeout_ms);
     const char *name = find(parsed, "application_name");
-    const char *const keys[] = {"dbname",           "options",         "application_name",
-                                "tcp_user_timeout", "keepalives_idle", "keepalives_interval",
-                                "keepalives_count", "client_encoding", NULL};
+    bool found = places->hosts.len > 0; /* a NULL ends the lists: then the URI's own hold */
+    const char *const keys[] = {"dbname",
+                                "options",
+                                "application_name",
+                                "tcp_user_timeout",
+                                "keepalives_idle",
+                                "keepalives_interval",
+                                "keepalives_count",
+                                "client_encoding",
+                                found ? "host" : NULL,
+                                "hostaddr",
+                                "port",
+                                NULL};
     const char *const values[] = {s->uri,
-                                  buf_text(&options),
+                                  options,
                                   name ? name : s->application_name,
                                   user_timeout,
                                   "10",
                                   "5",
                                   "2",
                                   "UTF8",
+                                  buf_text(&places->hosts),
+                                  buf_text(&places->addresses),
+                                  buf_text(&places->ports),
                                   NULL};
-    PGconn *conn = options.failed ? NULL : PQconnectStartParams(keys, values, 1);
+    return PQconnectStartParams(keys, values, 1);
+}
+
+struct pg_conn *pg_session_start(const struct pg_session *s, const struct resolve_answer *found)
+{
+    PQconninfoOption *parsed = PQconninfoParse(s->uri, NULL);
+    struct buf options;
+    struct places places;
+    buf_init(&options, MAX_OPTIONS);
+    buf_init(&places.hosts, MAX_PLACES);
+    buf_init(&places.addresses, MAX_PLACES);
+    buf_init(&places.ports, MAX_PLACES);
+    put_options(s, find(parsed, "options"), &options);
+    list_places(&places, parsed, found);
+    bool fits =
+        !options.failed && !places.hosts.failed && !places.addresses.failed && !places.ports.failed;
+    PGconn *conn = fits ? start(s, parsed, &places, buf_text(&options)) : NULL;
     buf_done(&options);
+    buf_done(&places.hosts);
+    buf_done(&places.addresses);
+    buf_done(&places.ports);
     PQconninfoFree(parsed);
     if (conn)
         (void)PQsetNoticeProcessor(conn, on_notice, NULL);

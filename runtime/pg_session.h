@@ -3,10 +3,12 @@
  * A stopped or cut-off process must not hold rows: the server ends its transaction by itself. */
 #ifndef PG_SESSION_H
 #define PG_SESSION_H
+#include <stdbool.h>
 #include <stddef.h>
 
 struct fault;
 struct pg_conn; /* libpq's PGconn */
+struct resolve_answer;
 
 /* Milliseconds; 0 = the default in brackets, -1 = off. A setting in the URI's own `options` wins.
  */
@@ -31,9 +33,14 @@ struct pg_session pg_session_http(const char *uri, const char *application_name)
 int pg_session_init(struct pg_session *s, const struct pg_session *from, struct fault *f);
 void pg_session_done(struct pg_session *s); /* accepts a zeroed struct */
 
-/* Starts connecting without blocking (but for the look-up of a host name); drive it with
- * PQconnectPoll(). NULL: no memory. */
-struct pg_conn *pg_session_start(const struct pg_session *s);
+/* The host names that must be looked up before connecting, for resolve_start(). False: there are
+ * none, or they do not fit. */
+bool pg_session_names(const struct pg_session *s, char *out, size_t size);
+
+/* Starts connecting; drive it with PQconnectPoll(). `found` holds the addresses of
+ * pg_session_names(), each is tried; NULL: libpq looks names up itself, blocking. NULL: no memory.
+ */
+struct pg_conn *pg_session_start(const struct pg_session *s, const struct resolve_answer *found);
 
 /* Where it leads, without user, password and options: "127.0.0.1:5432/ticket_db". */
 void pg_session_target(const struct pg_session *s, char *out, size_t size);

@@ -20,6 +20,7 @@
 
 #include "runtime/fault.h"
 #include "runtime/loop.h"
+#include "runtime/resolve.h"
 
 enum {
     BACKOFF_BASE_MS = 50,
@@ -124,6 +125,7 @@ static void go_down(struct redis_link *link, const char *reason)
     bool was_ready = link->state == LINK_READY;
     /* A server that greets and dies at once must not be hammered: only a connection that lasted as
      * long as the longest wait counts as a success. */
+    link->attempt += !was_ready;
     if (was_ready && now_ms - link->ready_at_ms >= link->backoff.max_ms)
         backoff_reset(&link->backoff);
     link->state = LINK_WAITING;
@@ -220,19 +222,47 @@ static bool attach(struct redis_link *link, redisAsyncContext *context)
     return true;
 }
 
-static void connect_now(struct redis_link *link)
+static void connect_to(struct redis_link *link, const char *address)
 {
-    redisAsyncContext *context = redisAsyncConnect(link->url.host, link->url.port);
-    if (context && !context->err && attach(link, context)) {
-        link->state = LINK_CONNECTING;
-        loop_timer_start(link->timer, link->connect_timeout_ms, 0);
+    redisAsyncContext *context = redisAsyncConnect(address, link->url.port);
+    if (context && !context->err && attach(link, context))
         return;
-    }
     char reason[REDIS_REASON_MAX];
     describe(link, context && context->err ? context->errstr : "no memory", reason, sizeof reason);
     if (context)
         redisAsyncFree(context);
     go_down(link, reason);
+}
+
+static void on_resolved(const struct resolve_answer *answer, void *arg)
+{
+    struct redis_link *link = arg;
+    link->resolve = NULL;
+    link->owner->hold(link->arg);
+    if (answer->count > 0) {
+        connect_to(link, answer->at[link->attempt % answer->count].text);
+    } else {
+        char reason[REDIS_REASON_MAX];
+        describe(link, answer->reason, reason, sizeof reason);
+        go_down(link, reason);
+    }
+    link->owner->release(link->arg);
+}
+
+static void connect_now(struct redis_link *link)
+{
+    link->state = LINK_CONNECTING;
+    loop_timer_start(link->timer, link->connect_timeout_ms, 0);
+    if (!resolve_needed(link->url.host)) {
+        connect_to(link, link->url.host);
+        return;
+    }
+    struct fault f;
+    if (resolve_start(link->loop, link->url.host, on_resolved, link, &link->resolve, &f) != 0) {
+        char reason[REDIS_REASON_MAX];
+        describe(link, f.text, reason, sizeof reason);
+        go_down(link, reason);
+    }
 }
 
 static void on_timer(void *arg)
@@ -243,7 +273,10 @@ static void on_timer(void *arg)
         connect_now(link);
     } else {
         char reason[REDIS_REASON_MAX];
-        describe(link, link->state == LINK_OPEN ? "no greeting in time" : "no connection in time",
+        describe(link,
+                 link->resolve              ? "no address in time"
+                 : link->state == LINK_OPEN ? "no greeting in time"
+                                            : "no connection in time",
                  reason, sizeof reason);
         redis_link_drop(link, reason);
     }
@@ -265,6 +298,8 @@ int redis_link_init(struct redis_link *link, struct loop *l, const struct redis_
 static void cut(struct redis_link *link)
 {
     struct redis_wire *wire = detach(link);
+    resolve_cancel(link->resolve);
+    link->resolve = NULL;
     if (wire)
         redisAsyncFree(wire->context); /* deferred by hiredis inside a reply callback */
 }
@@ -292,7 +327,7 @@ void redis_link_ready(struct redis_link *link)
 
 void redis_link_drop(struct redis_link *link, const char *reason)
 {
-    if (!link->wire)
+    if (!link->wire && !link->resolve)
         return;
     cut(link);
     go_down(link, reason);

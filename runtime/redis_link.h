@@ -17,6 +17,7 @@ struct fault;
 struct loop;
 struct loop_timer;
 struct redisReply;
+struct resolve;
 struct redis_wire; /* hiredis' context and its events: one per connection attempt */
 
 struct redis_link_owner {
@@ -37,8 +38,10 @@ struct redis_link {
     struct redis_url url;
     const struct redis_link_owner *owner;
     void *arg;
-    struct redis_wire *wire;          /* NULL unless CONNECTING, OPEN or READY */
+    struct redis_wire *wire;          /* NULL unless CONNECTING (with an address), OPEN or READY */
     const struct redis_wire *writing; /* the wire whose output is being written now */
+    struct resolve *resolve;          /* CONNECTING: the host's name is being looked up */
+    unsigned attempt;                 /* failed ones: each tries the name's next address */
     struct loop_timer *timer;         /* the attempt's deadline, or the wait before the next */
     struct backoff backoff;
     int64_t connect_timeout_ms;
