@@ -26,6 +26,10 @@ enum {
     CHECK_EVERY = 256 /* messages between looks at the prefetch queue */
 };
 
+/* librdkafka reads nothing without a group's name; a group that nobody joins does not come to be.
+ */
+#define NO_GROUP "urr-reader"
+
 rd_kafka_topic_partition_t *kafka_consumer_held(struct kafka_consumer *c, const char *topic,
                                                 int32_t partition)
 {
@@ -164,7 +168,7 @@ static int consumer_conf(struct kafka_consumer *c, const struct kafka_consumer_o
     for (size_t i = 0; rc == 0 && CONSUMER_PROPERTIES[i][0]; i++)
         rc = kafka_client_set(conf, CONSUMER_PROPERTIES[i][0], CONSUMER_PROPERTIES[i][1], f);
     if (rc == 0)
-        rc = kafka_client_set(conf, "group.id", o->group, f);
+        rc = kafka_client_set(conf, "group.id", o->places ? NO_GROUP : o->group, f);
     if (rc == 0 && o->instance_id)
         rc = kafka_client_set(conf, "group.instance.id", o->instance_id, f);
     if (rc == 0)
@@ -212,10 +216,22 @@ static int subscribe(struct kafka_consumer *c, const char *const *topics, struct
     return 0;
 }
 
+static int take_places(struct kafka_consumer *c, const struct kafka_start *places, size_t count,
+                       struct fault *f)
+{
+    c->held = rd_kafka_topic_partition_list_new((int)count);
+    for (size_t i = 0; i < count; i++)
+        rd_kafka_topic_partition_list_add(c->held, places[i].topic, places[i].partition)->offset =
+            places[i].offset;
+    c->assigned = true;
+    rd_kafka_resp_err_t err = assign_held(c);
+    return err ? kafka_client_error(&c->client, err, "Kafka assign", f) : 0;
+}
+
 int kafka_consumer_open(const struct kafka_consumer_options *o, struct kafka_consumer **out,
                         struct fault *f)
 {
-    if (!o->group || !o->topics || !o->on_assign)
+    if (!o->places && (!o->group || !o->topics || !o->on_assign))
         return fault_set(f, RC_FATAL, "a Kafka consumer needs a group, topics and on_assign");
     struct kafka_consumer *c = calloc(1, sizeof *c);
     if (!c)
@@ -237,7 +253,7 @@ int kafka_consumer_open(const struct kafka_consumer_options *o, struct kafka_con
         rc = kafka_ends_new(c->rk, &c->ends, f);
     }
     if (rc == 0)
-        rc = subscribe(c, o->topics, f);
+        rc = o->places ? take_places(c, o->places, o->place_count, f) : subscribe(c, o->topics, f);
     if (rc) {
         kafka_consumer_close(c);
         return rc;

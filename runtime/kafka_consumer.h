@@ -44,9 +44,13 @@ typedef void (*kafka_revoke_fn)(void *arg, bool lost);
 
 struct kafka_consumer_options { /* 0 = the default in brackets */
     struct kafka_client_options client;
-    const char *group;
-    const char *instance_id;       /* static membership; NULL: dynamic */
-    const char *const *topics;     /* ends with NULL; at most KAFKA_MAX_TOPICS */
+    const char *group;         /* may be NULL with places */
+    const char *instance_id;   /* static membership; NULL: dynamic */
+    const char *const *topics; /* ends with NULL; at most KAFKA_MAX_TOPICS */
+    /* Instead of topics and on_assign: exactly these partitions, from their offsets on, outside of
+     * any group: nobody's partitions move and nothing is committed. For readers of a range. */
+    const struct kafka_start *places;
+    size_t place_count;
     uint32_t session_timeout_ms;   /* [10000] */
     uint32_t max_poll_interval_ms; /* [300000] */
     uint32_t prefetch_kb;          /* [8192] received and not yet polled, all partitions together */

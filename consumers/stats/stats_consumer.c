@@ -224,9 +224,8 @@ static void init_columns(struct stats_consumer *c)
         pg_array_init(&c->columns[i], types[i], COLUMN_BYTES);
 }
 
-int stats_consumer_start(struct daemon *d, struct stats_consumer **out, struct fault *f)
+int stats_consumer_new(const struct config *config, struct stats_consumer **out, struct fault *f)
 {
-    const struct config *config = daemon_config(d);
     if (check_time_zone(config_str(config, "STATS_TIME_ZONE"), f) != 0)
         return RC_FATAL;
     struct stats_consumer *c = calloc(1, sizeof *c);
@@ -244,7 +243,21 @@ int stats_consumer_start(struct daemon *d, struct stats_consumer **out, struct f
                                    .lock = lock,
                                    .tick = tick,
                                    .state = c};
-    int rc = engine_start(d, &c->spec, &c->engine, f);
+    *out = c;
+    return 0;
+}
+
+const struct engine_spec *stats_consumer_spec(const struct stats_consumer *c)
+{
+    return &c->spec;
+}
+
+int stats_consumer_start(struct daemon *d, struct stats_consumer **out, struct fault *f)
+{
+    struct stats_consumer *c = NULL;
+    int rc = stats_consumer_new(daemon_config(d), &c, f);
+    if (rc == 0)
+        rc = engine_start(d, &c->spec, &c->engine, f);
     if (rc != 0) {
         stats_consumer_free(c);
         return rc;

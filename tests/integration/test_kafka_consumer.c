@@ -114,6 +114,30 @@ static void starts_where_its_owner_says_and_tells_the_end(void **state)
     assert_int_equal(o.revokes, 1);
 }
 
+static void reads_a_place_outside_of_any_group(void **state)
+{
+    (void)state;
+    char topic[64];
+    fresh_topic(topic, 2, NULL);
+    fill(topic, 1, 0, 10);
+    struct owner o = {.next = 4};
+    struct kafka_start place = {topic, 1, 4};
+    struct kafka_consumer_options options = {
+        .client = kit_client("kit-reader"), .places = &place, .place_count = 1};
+    OK(kafka_consumer_open(&options, &o.c, f));
+    int64_t until = clock_mono_ms() + WAIT_MS;
+    while (o.eofs == 0 && clock_mono_ms() < until)
+        step(&o);
+    assert_int_equal(o.messages, 6);
+    assert_int_equal(o.eof_offset, 10);
+    OK(kafka_consumer_seek(o.c, topic, 1, 8, f));
+    o.next = 8;
+    while (o.messages < 8 && clock_mono_ms() < until)
+        step(&o);
+    assert_int_equal(o.messages, 8);
+    kafka_consumer_close(o.c);
+}
+
 static void an_offset_outside_the_log_is_told_with_its_bounds(void **state)
 {
     (void)state;
@@ -391,6 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_where_its_owner_says_and_tells_the_end),
+        cmocka_unit_test(reads_a_place_outside_of_any_group),
         cmocka_unit_test(an_offset_outside_the_log_is_told_with_its_bounds),
         cmocka_unit_test(seeks_back_stops_and_restarts_a_partition),
         cmocka_unit_test(a_pause_keeps_membership_and_place),
