@@ -262,6 +262,12 @@ static void on_tick(void *arg)
 /* Public ------------------------------------------------------------------------------------------
  */
 
+double advancer_rate(const struct room_rules *rules)
+{
+    double rate = (double)rules->vwr_batch * 1000.0 / (double)rules->vwr_interval_ms;
+    return rate > 0 ? rate : 1; /* a room that is moved by hand only */
+}
+
 int advancer_new(struct loop *l, struct redis *redis, struct room *room, double rate,
                  struct advancer **out, struct fault *f)
 {

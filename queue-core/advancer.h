@@ -16,6 +16,7 @@ struct fault;
 struct loop;
 struct redis;
 struct room;
+struct room_rules;
 
 enum {
     ADVANCER_TICK_MS = 200,
@@ -33,6 +34,8 @@ struct advancer_view {
     double rate;                  /* numbers per second: measured, else the setting's */
     const char *closed_reason;    /* "" while open; valid until the loop's next round */
 };
+
+double advancer_rate(const struct room_rules *rules); /* numbers per second by the settings */
 
 /* Borrows everything; `rate` is numbers per second until there is a measurement. */
 int advancer_new(struct loop *l, struct redis *redis, struct room *room, double rate,
