@@ -35,6 +35,7 @@ struct cli_command {
 
 /* One line per command, as in urrctl.c. */
 extern const struct cli_command CMD_MIGRATE;
+extern const struct cli_command CMD_QUEUE;
 extern const struct cli_command CMD_TOKEN;
 extern const struct cli_command CMD_TOPICS;
 extern const struct cli_command CMD_VERSION;

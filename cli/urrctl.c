@@ -12,6 +12,7 @@
 /* clang-format off */
 static const struct cli_command *const COMMANDS[] = {
     &CMD_MIGRATE,
+    &CMD_QUEUE,
     &CMD_TOKEN,
     &CMD_TOPICS,
     &CMD_VERSION,

@@ -18,7 +18,7 @@ OK, FAILED, USAGE, REFUSED, RETRY = range(5)
 SECRET = "a test's secret: not in Base64, 32 bytes or more"
 DATABASES = ("ticket", "payment", "stats")
 TOPICS = ("payment-events", "reservation-events", "transfer-events", "membership-events", "payment-commands")
-COMMANDS = ("migrate", "token", "topics", "version")
+COMMANDS = ("migrate", "queue", "token", "topics", "version")
 
 
 def environment(settings):
