@@ -55,7 +55,14 @@ static bool worth_another_try(struct engine *e, enum pg_class class, const struc
     LOG_DEBUG("transaction failed", LOG_STR("class", pg_error_name(class)),
               LOG_STR("error", why->text), LOG_STR("sqlstate", err->sqlstate));
     if (class == PG_CLASS_CONFLICT || (class == PG_CLASS_AWAY && connection_lost(err))) {
-        if (pg_probe(e->pg, &f) == 0 && ++*in_a_row >= MAX_IN_A_ROW)
+        /* A server that is away proves nothing against the events; but one that they took down has
+         * to come back before it can be told. */
+        while (pg_probe(e->pg, &f) != 0) {
+            engine_database_failed(e, &f);
+            if (!engine_wait(e, AWAY_WAIT_MS))
+                return true;
+        }
+        if (++*in_a_row >= MAX_IN_A_ROW)
             return false;
         engine_wait(e, backoff_next_ms(&e->backoff));
         return true;
