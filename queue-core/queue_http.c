@@ -3,15 +3,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "queue-core/queue_service.h"
-#include "runtime/clock.h"
+#include "queue-core/request_guard.h"
 #include "runtime/daemon.h"
 #include "runtime/fault.h"
 #include "runtime/http_server.h"
-#include "runtime/identity.h"
 #include "runtime/redis.h"
 
 struct queue_service *queue_http_service(void *worker)
@@ -28,52 +25,19 @@ const char *queue_http_event(struct http_request *req)
     return NULL;
 }
 
-static bool is_json(const char *type)
+static enum request_guard_kind kind_of(const struct http_request *req)
 {
-    static const char JSON[] = "application/json";
-    size_t len = sizeof JSON - 1;
-    return type && strncasecmp(type, JSON, len) == 0 && strchr(" \t;", type[len]);
-}
-
-/* A page of another site can send a form with our cookie, but neither JSON nor a header of its own
- * making, and it cannot choose its Origin. */
-static bool from_own_page(const struct queue_service *s, const struct http_request *req)
-{
-    if (!is_json(http_header(req, "Content-Type")) && !http_header(req, "X-Requested-With"))
-        return false;
-    const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
-    const char *public = config_str(s->config, "PUBLIC_ORIGIN");
-    if (!origin)
-        return false;
-    if (public)
-        return strcmp(origin, public) == 0;
-    const char *authority = strstr(origin, "://");
-    return authority && host && strcasecmp(authority + 3, host) == 0;
+    return http_method(req) == HTTP_GET ? REQUEST_READS : REQUEST_CHANGES;
 }
 
 bool queue_http_user(struct queue_service *s, struct http_request *req, struct identity *out)
 {
-    struct fault f;
-    if (identity_of_request(s->user_keys, req, clock_wall_ms() / 1000, out, &f) != 0) {
-        (void)http_set_header(req, "WWW-Authenticate", "Bearer");
-        http_error(req, 401, "UNAUTHORIZED", "Sign in: a valid token is required.");
-        return false;
-    }
-    if (http_method(req) != HTTP_GET && out->from_cookie && !from_own_page(s, req)) {
-        http_error(req, 403, "CSRF",
-                   "A change signed by a cookie needs our own Origin and application/json.");
-        return false;
-    }
-    return true;
+    return request_guard_user(req, s->user_keys, kind_of(req), out);
 }
 
 bool queue_http_admin(struct queue_service *s, struct http_request *req, struct identity *out)
 {
-    if (!queue_http_user(s, req, out))
-        return false;
-    if (!out->admin)
-        http_error(req, 403, "FORBIDDEN", "The admin role is required.");
-    return out->admin;
+    return request_guard_admin(req, s->user_keys, kind_of(req), out);
 }
 
 void queue_http_away(struct queue_service *s, struct http_request *req)

@@ -15,10 +15,9 @@ struct queue_service *queue_http_service(void *worker); /* a handler's argument 
 /* The path parameter {eventId}; else 400. */
 const char *queue_http_event(struct http_request *req);
 
-/* Who asks; else 401. A change (POST, PUT …) that a cookie alone vouches for must come from our own
- * pages: a matching Origin, and a body or header that no form can send; else 403 CSRF. */
+/* request_guard.h with this daemon's keys: who asks (else 401), from our own pages where a cookie
+ * vouches for a change (else 403), and for the second an administrator (else 403). */
 bool queue_http_user(struct queue_service *s, struct http_request *req, struct identity *out);
-/* The same, and the admin role; else 403. */
 bool queue_http_admin(struct queue_service *s, struct http_request *req, struct identity *out);
 
 /* 503 with Retry-After: Redis (or another server) is away or busy. */

@@ -7,6 +7,7 @@
 
 #include <openssl/crypto.h>
 
+#include "queue-core/queue_metrics.h"
 #include "queue-core/queue_settings.h"
 #include "queue-core/token_keys.h"
 #include "runtime/daemon.h"
@@ -46,6 +47,7 @@ static int check_decoded(const struct config *c, const char *name, struct fault 
 int queue_service_check(struct daemon *d, struct fault *f)
 {
     const struct config *c = daemon_config(d);
+    queue_metrics_init();
     int rc = check_decoded(c, "JWT_SECRET", f);
     return rc ? rc : check_decoded(c, "JWT_SECRET_PREVIOUS", f);
 }
