@@ -17,6 +17,7 @@ enum {
     STANDBY_MS = 100,
     TROUBLE_MS = 100, /* after a row was not delivered */
     LOOK_MS = 1000,   /* metrics, retries, gaps */
+    SILENCE_MS = 200, /* well below idle_session_timeout in session.sql */
     FULL_LOOK_MS = 5000,
     STRAY_ROWS = 1000,
     ARRAY_BYTES = 1 << 20
@@ -49,7 +50,16 @@ int relay_run(struct relay *r, const char *file, const struct pg_params *p, stru
               struct fault *f)
 {
     struct pg_stmt stmt = {file, embed_find(relay_sql, file)->data};
-    return pg_exec(r->pg, &stmt, p, out, f);
+    int rc = pg_exec(r->pg, &stmt, p, out, f);
+    r->talked_ms = clock_mono_ms();
+    return rc;
+}
+
+/* With everything on its way and Kafka slow there is nothing to say, and the server would take the
+ * leader for a stopped one. */
+static int keep_session(struct relay *r, int64_t now, struct fault *f)
+{
+    return now - r->talked_ms < SILENCE_MS ? 0 : relay_run(r, "ping.sql", NULL, NULL, f);
 }
 
 static void lose_lead(struct relay *r)
@@ -184,7 +194,7 @@ static int lead(struct relay *r, int *out_wait_ms, struct fault *f)
     *out_wait_ms = RELAY_BUSY_MS;
     if (rc == 0 && may_read(r))
         rc = relay_read_and_send(r, out_wait_ms, f);
-    return rc;
+    return rc ? rc : keep_session(r, clock_mono_ms(), f);
 }
 
 int relay_step(struct relay *r, int *out_wait_ms, struct fault *f)
@@ -220,6 +230,8 @@ void relay_drain(struct relay *r, int timeout_ms)
     while (rc == 0 && r->on_way_count > 0 && !r->trouble && clock_mono_ms() < deadline) {
         (void)kafka_producer_poll(r->producer, 50);
         rc = relay_delete_delivered(r, NULL);
+        if (rc == 0)
+            rc = keep_session(r, clock_mono_ms(), NULL);
     }
     if (rc == 0)
         (void)relay_delete_delivered(r, NULL);

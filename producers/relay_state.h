@@ -58,7 +58,7 @@ struct relay {
     struct relay_gaps gaps;
     bool reopen; /* old ids may have come back: when nothing is on its way, read from the start */
     bool has_failed;
-    int64_t look_ms, full_look_ms;
+    int64_t look_ms, full_look_ms, talked_ms;
 
     struct metric *leader, *oldest, *failed_rows, *sent, *moved, *restarts;
 };

@@ -17,13 +17,16 @@ enum {
     DEFAULT_MAX_KB = 65536,
     DEFAULT_MAX_BYTES = 1000000,
     DEFAULT_LINGER_MS = 1,
+    TOPICS_MAX = 64,  /* handles kept; more topics work, and are learnt more slowly */
     PURGE_MS = 10000, /* purged messages are reported at once; this only bounds a broken library */
     REOPEN_MS = 1000
 };
 
 struct kafka_producer {
-    struct kafka_client client;            /* first: librdkafka's opaque */
-    rd_kafka_t *rk;                        /* NULL: died, and could not be made anew yet */
+    struct kafka_client client; /* first: librdkafka's opaque */
+    rd_kafka_t *rk;             /* NULL: died, and could not be made anew yet */
+    rd_kafka_topic_t *topics[TOPICS_MAX];
+    size_t topic_count, last_topic;
     struct kafka_producer_options options; /* strings point to the copies below */
     char *brokers, *config_file;
     bool dying; /* deliveries of a handle that is being given up */
@@ -149,13 +152,43 @@ static rd_kafka_headers_t *headers_of(const struct kafka_record *r)
     return h;
 }
 
+/* rd_kafka_topic_new() asks for the topic's leaders at once; a topic given by name is asked for by
+ * a timer, up to a second later. NULL: use the name. */
+static rd_kafka_topic_t *topic_of(struct kafka_producer *p, const char *name)
+{
+    if (p->last_topic < p->topic_count &&
+        strcmp(rd_kafka_topic_name(p->topics[p->last_topic]), name) == 0)
+        return p->topics[p->last_topic];
+    size_t i = 0;
+    while (i < p->topic_count && strcmp(rd_kafka_topic_name(p->topics[i]), name) != 0)
+        i++;
+    if (i == TOPICS_MAX)
+        return NULL;
+    if (i == p->topic_count) {
+        rd_kafka_topic_t *topic = rd_kafka_topic_new(p->rk, name, NULL);
+        if (!topic)
+            return NULL; /* a name librdkafka refuses: producing says so */
+        p->topics[p->topic_count++] = topic;
+    }
+    p->last_topic = i;
+    return p->topics[i];
+}
+
+static void forget_topics(struct kafka_producer *p)
+{
+    while (p->topic_count > 0)
+        rd_kafka_topic_destroy(p->topics[--p->topic_count]);
+}
+
 /* librdkafka takes a length of 0 with a pointer as an empty value and NULL as none; keep the
  * difference. */
 static rd_kafka_error_t *produce(struct kafka_producer *p, const struct kafka_record *r)
 {
     rd_kafka_vu_t args[8];
     size_t n = 0;
-    args[n++] = (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = r->topic};
+    rd_kafka_topic_t *topic = topic_of(p, r->topic);
+    args[n++] = topic ? (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = topic}
+                      : (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = r->topic};
     args[n++] = (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_PARTITION,
                                 .u.i32 = r->to_partition ? r->partition : RD_KAFKA_PARTITION_UA};
     args[n++] = (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_MSGFLAGS,
@@ -202,6 +235,7 @@ static void give_up_handle(struct kafka_producer *p)
 {
     p->dying = true;
     kafka_producer_purge(p);
+    forget_topics(p);
     rd_kafka_destroy(p->rk);
     p->rk = NULL;
     p->dying = false;

@@ -326,10 +326,34 @@ static void delivers_all_in_order_after_the_broker_was_killed_and_frozen(void **
     kafka_consumer_close(c);
 }
 
+/* Asked for by librdkafka's timer, each new topic would wait for the next full second. */
+static void a_topic_it_never_saw_is_found_at_once(void **state)
+{
+    (void)state;
+    enum { TOPICS = 8 };
+    char topics[TOPICS][64];
+    for (int i = 0; i < TOPICS; i++)
+        fresh_topic(topics[i], 1, NULL);
+    struct fates fates;
+    struct kafka_producer *p = kit_producer(&fates);
+    send_number(p, topics[0], 0, 0);
+    OK(kafka_producer_flush(p, WAIT_MS, f));
+    int64_t began = clock_mono_ms();
+    for (int i = 1; i < TOPICS; i++) {
+        send_number(p, topics[i], i, 0);
+        OK(kafka_producer_flush(p, WAIT_MS, f));
+    }
+    int64_t took = clock_mono_ms() - began;
+    print_message("%d new topics: %" PRId64 " ms\n", TOPICS - 1, took);
+    assert_true(took < 3000);
+    kafka_producer_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chooses_the_partitions_java_chooses),
+        cmocka_unit_test(a_topic_it_never_saw_is_found_at_once),
         cmocka_unit_test(carries_headers_time_and_absent_values),
         cmocka_unit_test(a_full_queue_and_a_large_record_are_told_at_once),
         cmocka_unit_test(a_dead_handle_is_made_anew_and_nothing_is_lost),

@@ -271,6 +271,34 @@ static void a_killed_and_a_stopped_leader_are_replaced_within_two_seconds(void *
     pg_free(pg);
 }
 
+/* The server ends a leader's session after 0.7 s of silence; Kafka may be silent for longer. */
+static void a_leader_that_waits_for_kafka_stays_the_leader(void **state)
+{
+    (void)state;
+    static const char SESSION[] =
+        "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE application_name = 'urr-relay'";
+    char topic[64], sql[300];
+    fresh_topic(topic, 1, NULL);
+    struct pg *pg = database();
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO outbox (topic, key, value) SELECT '%s', '1', "
+                   "convert_to(repeat('x', 800000), 'UTF8') FROM generate_series(1, 40)",
+                   topic);
+    pid_t relay = start_relay();
+    script(pg, sql);
+    wait_empty(pg);
+    int64_t session = number(pg, SESSION);
+    control("freeze");
+    script(pg, sql); /* more than may be on its way at once */
+    usleep(2500000);
+    assert_int_equal(number(pg, SESSION), session);
+    control("thaw");
+    wait_empty(pg);
+    assert_int_equal(number(pg, SESSION), session);
+    end_relay(relay);
+    pg_free(pg);
+}
+
 static void a_refused_row_waits_with_its_key_and_the_rest_flows(void **state)
 {
     (void)state;
@@ -370,6 +398,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_killed_and_a_stopped_leader_are_replaced_within_two_seconds,
                                schema),
+        cmocka_unit_test_setup(a_leader_that_waits_for_kafka_stays_the_leader, schema),
         cmocka_unit_test_setup(a_refused_row_waits_with_its_key_and_the_rest_flows, schema),
         cmocka_unit_test_setup(a_row_with_an_old_id_is_found_by_the_full_look, schema),
         cmocka_unit_test_setup(large_rows_flow_within_bounded_memory, schema),

@@ -1,0 +1,2 @@
+-- Says that the leader is still there.
+SELECT 1
