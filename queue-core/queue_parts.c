@@ -7,15 +7,17 @@
 #include "queue-core/queue_api.h"
 #include "queue-core/queue_metrics.h"
 #include "queue-core/queue_settings.h"
+#include "queue-core/queue_stream.h"
 
 #include "runtime/http_client.h"
 #include "runtime/http_server.h"
 #include "runtime/identity.h"
 #include "runtime/redis.h"
 
-const struct queue_part *const QUEUE_PARTS[] = {&EVENT_DIRECTORY_PART, &ADMISSION_PART, NULL};
+const struct queue_part *const QUEUE_PARTS[] = {&EVENT_DIRECTORY_PART, &ADMISSION_PART,
+                                                &QUEUE_STREAM_PART, NULL};
 
-const struct http_route *const QUEUE_ROUTES[] = {QUEUE_API_ROUTES, NULL};
+const struct http_route *const QUEUE_ROUTES[] = {QUEUE_API_ROUTES, QUEUE_STREAM_ROUTES, NULL};
 
 const struct config_item *const QUEUE_SETTINGS[] = {QUEUE_SERVICE_SETTINGS, IDENTITY_SETTINGS,
                                                     NULL};
