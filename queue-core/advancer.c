@@ -210,18 +210,23 @@ static void look_at_list(void *arg)
 /* One room ----------------------------------------------------------------------------------------
  */
 
+static void learn(struct known_room *r, const struct room_tier1 *t)
+{
+    r->active = t->active;
+    if (t->serving > r->serving) /* an answer may be late; the counter never goes back */
+        r->serving = t->serving;
+    r->last_number = t->last_number;
+    (void)snprintf(r->closed_reason, sizeof r->closed_reason, "%s", t->closed_reason);
+    r->refreshed_ms = loop_now_ms(r->owner->loop);
+}
+
 static void on_served(const struct room_tier1 *t, void *arg)
 {
     struct known_room *r = arg;
     r->asking = false;
     if (t->rc == 0) {
-        int64_t now_ms = loop_now_ms(r->owner->loop);
-        measure(r, t, now_ms);
-        r->active = t->active;
-        r->serving = t->serving;
-        r->last_number = t->last_number;
-        (void)snprintf(r->closed_reason, sizeof r->closed_reason, "%s", t->closed_reason);
-        r->refreshed_ms = now_ms;
+        measure(r, t, loop_now_ms(r->owner->loop));
+        learn(r, t);
         mend_list(r);
     }
     if (r->again) { /* this answer may be older than what it is to show */
@@ -334,12 +339,14 @@ int advancer_ask(struct advancer *a, const char *event, advancer_fn fn, void *ar
     return 0;
 }
 
-void advancer_changed(struct advancer *a, const char *event, bool active)
+void advancer_changed(struct advancer *a, const char *event, const struct room_tier1 *t)
 {
     struct known_room *r = find_or_add(a, event);
     if (!r)
         return;
-    if (active) {
+    if (t)
+        learn(r, t);
+    if (t && t->active) {
         r->listed = true;
         list_change(a, "SADD", r, on_added);
     }

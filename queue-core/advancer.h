@@ -17,6 +17,7 @@ struct loop;
 struct redis;
 struct room;
 struct room_rules;
+struct room_tier1;
 
 enum {
     ADVANCER_TICK_MS = 200,
@@ -52,7 +53,8 @@ typedef void (*advancer_fn)(int rc, const struct advancer_view *v, void *arg);
  * rooms or waiters; RC_REJECT: not an event's id. */
 int advancer_ask(struct advancer *a, const char *event, advancer_fn fn, void *arg, struct fault *f);
 
-/* After an operator's action: this loop looks again now; an active room is listed. */
-void advancer_changed(struct advancer *a, const char *event, bool active);
+/* Somebody changed the room: this loop looks again now. t: what the change answered, known from now
+ * on, and an active room is listed; NULL: it happened elsewhere. */
+void advancer_changed(struct advancer *a, const char *event, const struct room_tier1 *t);
 
 #endif
