@@ -263,8 +263,9 @@ class Judge:
                 holders[item["seat_id"]].append(item)
         for seat in self._rows("seats"):
             items = holders.pop(seat["id"], [])
+            free = "locked" if seat.get("locked_by") == LATER_HOLDER else "available"
             want = {"confirmed": "sold", "pending": "reserved"}.get(
-                state.get(items[0]["reservation_id"]) if items else None, "available")
+                state.get(items[0]["reservation_id"]) if items else None, free)
             if len(items) > 1:
                 self.complain("doubled", f"seat {seat['id']} has {len(items)} live items")
             elif seat["status"] != want:
@@ -448,6 +449,7 @@ class Judge:
                     self.complain("lost", f"{group} stands at {at} of {end} in {topic}[{partition}]")
 
 
+LATER_HOLDER = "later-holder"  # who has the seats that reservations have lost
 REASONS = ("expired", "user", "refunded", "amount_mismatch", "seat_lost", "event_cancelled")
 
 

@@ -29,7 +29,7 @@ TABLES = {
                     " cancel_reason",
     "reservation_items": "id::text, reservation_id::text, seat_id::text, ticket_type_id::text, quantity,"
                          " fencing_token, live",
-    "seats": "id::text, status, fencing_token",
+    "seats": "id::text, status, fencing_token, locked_by",
     "ticket_types": "id::text, total_quantity, available_quantity",
     "ticket_transfers": "id::text, reservation_id::text, status, total_price, payment_id",
     "artist_memberships": "id::text, status, points, payment_id",

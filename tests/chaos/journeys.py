@@ -4,6 +4,7 @@ A journey is a generator. It yields steps and is resumed when the step is done (
     Create(row)            into ticket_db, with RESERVATION_CREATED in the outbox where it is a reservation
     Publish(key, value)    to payment-events
     Cancel(id, by, user)   ticket_cancel()
+    Lose(id)               a later holder has one of the reservation's seats
     Await(table, id, status)   until the row has that status; resumed with False after a while
     Sleep(seconds)
 The script also says what must become of it (Script.allowed, poison, refused): the checker compares.
@@ -19,6 +20,7 @@ from checker import STATS, TICKET
 Create = collections.namedtuple("Create", "row")
 Publish = collections.namedtuple("Publish", "key value")
 Cancel = collections.namedtuple("Cancel", "id by user")
+Lose = collections.namedtuple("Lose", "id")
 Await = collections.namedtuple("Await", "table id status")
 Sleep = collections.namedtuple("Sleep", "seconds")
 
@@ -66,9 +68,9 @@ class Traveller:
     def moment(self, most=2.0):
         return Sleep(self.random.random() * most)
 
-    def reservation(self, expires_in=300.0):
+    def reservation(self, expires_in=300.0, seated=False):
         seats, standing, quantity = 0, None, 0
-        if self.chance(0.65):
+        if seated or self.chance(0.65):
             seats = self.random.randint(1, 4)
         else:
             standing, quantity = self.random.randrange(STANDING_TYPES), self.random.randint(1, 10)
@@ -238,6 +240,18 @@ def given_up(t):
         yield t.confirmed(t.payment(), row.id, row.amount)
 
 
+def seat_taken(t):
+    """Another holder has one of the seats when the payment comes: cancelled, and the payment goes back."""
+    row = t.reservation(seated=True)
+    yield Create(row)
+    yield t.moment()
+    yield Lose(row.id)
+    t.ends(row.id, {"cancelled"})
+    paid = t.confirmed(t.payment(), row.id, row.amount)
+    yield paid
+    yield from t.again(paid)
+
+
 def overdue(t):
     """The hold ends while it is paid: a payment made in time buys, unless its seats are gone by then."""
     row = t.reservation(expires_in=-t.random.uniform(40, 65))
@@ -332,4 +346,4 @@ def poison(t):
 
 KINDS = {bought: 45, bought_and_cancelled: 7, bought_and_refunded: 4, refunded_by_another_way: 3,
          refunded_first: 3, partly_refunded: 1, paid_wrongly: 3, paid_twice: 5, given_up: 4, overdue: 4,
-         joined: 10, passed_on: 8, nothing_there: 1, poison: 2}
+         seat_taken: 2, joined: 10, passed_on: 8, nothing_there: 1, poison: 2}
