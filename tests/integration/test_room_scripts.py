@@ -38,6 +38,17 @@ def tick(instance, clock, seconds=1, event=E, awake=()):
     return admitted
 
 
+def admit_now(instance, clock, event=E):
+    """One call that the pace does not hold back. The scripts' time is the server's at the moment they run, moved
+    by an offset that was taken a moment earlier: on a busy machine one call may see an earlier time than the last
+    one did, which no server's clock does by itself, and then `more at once` is not yet due."""
+    while True:
+        answer = instance.admit(event)
+        if not answer[0]:
+            return answer
+        clock.move(0.01)
+
+
 # visit ----------------------------------------------------------------------------------------------
 
 def test_the_first_ones_go_straight_in_and_the_others_queue(one, clock):
@@ -282,7 +293,7 @@ def test_a_thousand_silent_heads_do_not_cost_an_interval_each(one, clock):
     clock.move(1)
     calls = []
     while True:
-        calls.append(one.admit(E))
+        calls.append(admit_now(one, clock))
         if not calls[-1][3]:
             break
     assert [call[2] for call in calls] == [500, 500, 200]
@@ -299,7 +310,7 @@ def test_a_batch_cut_by_the_step_limit_is_not_exceeded(one, clock):
         one.join(E, user)
     one.configure(E, threshold=100)
     clock.move(1)
-    first, second = one.admit(E), one.admit(E)
+    first, second = admit_now(one, clock), admit_now(one, clock)
     assert (list(first[4]), first[3]) == (["u1"], 1)
     assert (list(second[4]), second[3]) == (["u501", "v0"], 0)
     assert one.admit(E)[0] == 1
