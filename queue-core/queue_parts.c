@@ -5,6 +5,7 @@
 #include "queue-core/admission.h"
 #include "queue-core/event_directory.h"
 #include "queue-core/log_sink.h"
+#include "queue-core/pages.h"
 #include "queue-core/queue_admin.h"
 #include "queue-core/queue_api.h"
 #include "queue-core/queue_metrics.h"
@@ -23,7 +24,13 @@ const struct queue_part *const QUEUE_PARTS[] = {
 };
 
 const struct http_route *const QUEUE_ROUTES[] = {
-    QUEUE_API_ROUTES, QUEUE_STREAM_ROUTES, QUEUE_ADMIN_ROUTES, VWR_ADMIN_ROUTES, VWR_ROUTES, NULL,
+    QUEUE_API_ROUTES,
+    QUEUE_STREAM_ROUTES,
+    QUEUE_ADMIN_ROUTES,
+    VWR_ADMIN_ROUTES,
+    VWR_ROUTES,
+    PAGE_ROUTES,
+    NULL,
 };
 
 const struct config_item *const QUEUE_SETTINGS[] = {QUEUE_SERVICE_SETTINGS, LOG_SINK_SETTINGS,
