@@ -17,7 +17,7 @@
 
 enum { MAX_EVENTS = 10000, MAX_JSON = 8 << 20, SCAN_COUNT = 1000 };
 
-static const struct config_item *const TABLES[] = {QUEUE_SETTINGS, NULL};
+static const struct config_item *const TABLES[] = {QUEUE_SESSION_SETTINGS, NULL};
 
 /* Events ----------------------------------------------------------------------------------------
  */

@@ -13,7 +13,7 @@
 
 enum { COMMAND_MS = 10000, CONNECT_MS = 5000 };
 
-const struct config_item QUEUE_SETTINGS[] = {
+const struct config_item QUEUE_SESSION_SETTINGS[] = {
     {"REDIS_URL", CONFIG_URL, "redis://127.0.0.1:6379/0", 0, 0, "redis",
      "The Redis that keeps the waiting rooms.", 0},
     {"QUEUE_THRESHOLD", CONFIG_INT, "1000", 0, 10000000, NULL,
@@ -22,7 +22,7 @@ const struct config_item QUEUE_SETTINGS[] = {
      "Restore time after a loss, as the daemons have it; s.", 0},
     {NULL, CONFIG_STRING, NULL, 0, 0, NULL, NULL, 0},
 };
-static const struct config_item *const TABLES[] = {QUEUE_SETTINGS, NULL};
+static const struct config_item *const TABLES[] = {QUEUE_SESSION_SETTINGS, NULL};
 
 struct queue_session {
     const struct cli *cli;

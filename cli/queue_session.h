@@ -16,7 +16,7 @@ struct queue_session;
 struct redis_arg;
 struct redisReply;
 
-extern const struct config_item QUEUE_SETTINGS[]; /* REDIS_URL and defaults of the daemon */
+extern const struct config_item QUEUE_SESSION_SETTINGS[]; /* REDIS_URL and defaults of the daemon */
 
 /* CLI_OK or the exit code, after saying why. Free with queue_session_close(), which accepts NULL.
  */
