@@ -389,6 +389,7 @@ static void on_answer(const struct wire_answer *a, void *arg)
         r->statuses[a->status]++;
     else
         r->network_errors++;
+    r->answers += a->status > 0;
     histogram_add(&r->latency_us, a->done_us - a->due_us);
     if (u->stage == GONE)
         return;

@@ -42,7 +42,7 @@ struct crowd_report {
     int64_t unfinished; /* when the time was up */
     int64_t tier1;      /* got a number there */
     int64_t waiting_now, inside_now;
-    int64_t requests, network_errors, elapsed_ms;
+    int64_t requests, answers, network_errors, elapsed_ms;
     int64_t statuses[CROWD_STATUS_MAX];
     int64_t errors; /* answers that no user of a working room should get, network included */
     int64_t stream_events;

@@ -394,11 +394,10 @@ static int run(struct arguments *a)
             put_report(r);
         else
             print_report(r);
-        bool trouble = r->errors || r->unfinished || r->refused;
-        code = !crowd_fair(r)                                        ? EXIT_UNFAIR
-               : r->requests > 0 && r->network_errors == r->requests ? EXIT_FAILED
-               : trouble                                             ? EXIT_TROUBLE
-                                                                     : EXIT_GOOD;
+        if (!crowd_fair(r))
+            code = EXIT_UNFAIR;
+        else if (r->answers > 0)
+            code = r->errors || r->unfinished || r->refused ? EXIT_TROUBLE : EXIT_GOOD;
     } else {
         (void)fprintf(stderr, "urr-crowd: %s\n", f.text);
     }
