@@ -1,6 +1,6 @@
 /* The blocking connection against a real server: types, classes, and every way a server goes away.
  */
-#include "check.h"
+#include "server_kit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,21 +12,9 @@
 #include "runtime/fault.h"
 #include "runtime/pg.h"
 
-static const char *need(const char *name)
-{
-    const char *value = getenv(name);
-    if (!value) {
-        print_error("%s is not set: run me through tests/run integration\n", name);
-        fail();
-    }
-    return value;
-}
-
 static void control(const char *action)
 {
-    char command[512];
-    (void)snprintf(command, sizeof command, "%s %s pg", need("URR_TEST_CONTROL"), action);
-    assert_int_equal(system(command), 0);
+    server_control(action, "pg");
 }
 
 static struct pg *new_connection(struct pg_session session)

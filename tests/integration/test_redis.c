@@ -1,160 +1,9 @@
-/* The Redis client against a real server that is killed, frozen, emptied and misconfigured. */
-#include "check.h"
+/* The Redis client against a real server that is killed, frozen and emptied. */
+#include "redis_kit.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include "runtime/clock.h"
-#include "runtime/fault.h"
-#include "runtime/loop.h"
-#include "runtime/redis.h"
-#include "runtime/redis_pubsub.h"
-
-enum { PATIENCE_MS = 20000, LONG_MS = 5000, BIG = 900 * 1000 };
-
-static const char *need(const char *name)
-{
-    const char *value = getenv(name);
-    if (!value)
-        fail_msg("%s is not set: run me through tests/run integration", name);
-    return value;
-}
-
-static void control(const char *action)
-{
-    char command[512];
-    (void)snprintf(command, sizeof command, "%s %s redis", need("URR_TEST_CONTROL"), action);
-    assert_int_equal(system(command), 0);
-}
-
-/* One client on a loop of its own. */
-struct bench {
-    struct loop *loop;
-    struct redis *redis;
-    struct redis_options options;
-    enum redis_state state;
-    char reason[512];
-    int ups;
-    int accepted, calls, outcomes[REDIS_CLOSED + 1];
-    int64_t last; /* integer of the last reply */
-    char text[256];
-    int out_of_order;
-    bool (*until)(struct bench *);
-    int64_t give_up_ms;
-    struct loop_timer *watch;
-};
-
-static void on_state(enum redis_state state, const char *reason, void *arg)
-{
-    struct bench *b = arg;
-    b->state = state;
-    b->ups += state >= REDIS_UNSAFE;
-    (void)snprintf(b->reason, sizeof b->reason, "%s", reason);
-}
-
-static void on_done(const struct redis_result *res, void *arg)
-{
-    struct bench *b = arg;
-    b->calls++;
-    b->outcomes[res->outcome]++;
-    assert_true((res->reply != NULL) == (res->outcome <= REDIS_ERROR));
-    (void)redis_reply_int(res->reply, &b->last);
-    const char *text = redis_reply_str(res->reply, NULL);
-    (void)snprintf(b->text, sizeof b->text, "%s", text ? text : res->text);
-}
-
-static void on_watch(void *arg)
-{
-    struct bench *b = arg;
-    if (b->until(b) || clock_mono_ms() > b->give_up_ms)
-        loop_stop(b->loop);
-}
-
-static void run_until(struct bench *b, bool (*condition)(struct bench *))
-{
-    struct fault f;
-    b->until = condition;
-    b->give_up_ms = clock_mono_ms() + PATIENCE_MS;
-    loop_timer_start(b->watch, 0, 1);
-    assert_int_equal(loop_run(b->loop, &f), 0);
-    loop_timer_stop(b->watch);
-    if (!condition(b))
-        fail_msg("waited in vain; state %d, %s", (int)b->state, b->reason);
-}
-
-static bool is_up(struct bench *b)
-{
-    return b->state == REDIS_UP;
-}
-
-static bool is_down(struct bench *b)
-{
-    return b->ups > 0 && b->state == REDIS_DOWN;
-}
-
-static bool is_refused(struct bench *b)
-{
-    return b->state == REDIS_REFUSED;
-}
-
-static bool is_unsafe(struct bench *b)
-{
-    return b->state == REDIS_UNSAFE;
-}
-
-static bool all_called(struct bench *b)
-{
-    return b->calls == b->accepted;
-}
-
-static bool none_in_flight(struct bench *b)
-{
-    return redis_in_flight(b->redis) == 0;
-}
-
-static void open_bench(struct bench *b)
-{
-    struct fault f;
-    if (!b->options.url)
-        b->options.url = need("URR_TEST_REDIS_URL");
-    b->options.on_state = on_state;
-    b->options.arg = b;
-    assert_int_equal(loop_new(&b->loop, &f), 0);
-    assert_int_equal(loop_timer_new(b->loop, on_watch, b, &b->watch, &f), 0);
-    assert_int_equal(redis_open(b->loop, &b->options, &b->redis, &f), 0);
-}
-
-static void close_bench(struct bench *b)
-{
-    redis_close(b->redis);
-    assert_int_equal(b->calls, b->accepted);
-    loop_timer_free(b->watch);
-    loop_free(b->loop);
-}
-
-static int issue(struct bench *b, const struct redis_arg *args, int64_t timeout_ms)
-{
-    struct fault f;
-    int rc = redis_command(b->redis, NULL, args, timeout_ms, on_done, b, &f);
-    b->accepted += rc == 0;
-    return rc;
-}
-
-/* One command and its answer. */
-static void ask(struct bench *b, const struct redis_arg *args)
-{
-    assert_int_equal(issue(b, args, LONG_MS), 0);
-    run_until(b, all_called);
-}
 
 static void on_counted(const struct redis_result *res, void *arg)
 {
@@ -182,6 +31,19 @@ static void pipelined_replies_keep_their_order(void **state)
     run_until(&b, all_called);
     assert_int_equal(b.last, 4000);
     assert_int_equal(b.out_of_order, 0);
+    close_bench(&b);
+}
+
+static void finds_its_server_by_name(void **state)
+{
+    (void)state;
+    char url[256];
+    server_by_name(need("URR_TEST_REDIS_URL"), url, sizeof url);
+    struct bench b = {.options.url = url};
+    open_bench(&b);
+    run_until(&b, is_up);
+    ask(&b, REDIS_ARGS(REDIS_STR("PING")));
+    assert_string_equal(b.text, "PONG");
     close_bench(&b);
 }
 
@@ -519,287 +381,11 @@ static void closing_inside_a_reply_is_fine(void **state)
     close_bench(&b);
 }
 
-/* A server of the test's own, with other settings than the harness gives. */
-struct server {
-    pid_t pid;
-    int port;
-    char dir[64];
-    char url[128];
-};
-
-static int any_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    (void)close(fd);
-    return ntohs(address.sin_port);
-}
-
-/* A cluster node also listens 10,000 higher, which must be a port too. */
-static int free_port(void)
-{
-    int port;
-    while ((port = any_port()) > 55000)
-        continue;
-    return port;
-}
-
-static struct server start_server(const char *setting, const char *value, const char *login)
-{
-    struct server s = {.port = free_port(), .dir = "/tmp/urr-test-redis-XXXXXX"};
-    assert_non_null(mkdtemp(s.dir));
-    (void)snprintf(s.url, sizeof s.url, "redis://%s127.0.0.1:%d/0", login, s.port);
-    char port[8];
-    (void)snprintf(port, sizeof port, "%d", s.port);
-    s.pid = fork();
-    assert_true(s.pid >= 0);
-    if (s.pid == 0) {
-        (void)execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1",
-                     "--save", "", "--dir", s.dir, "--logfile", "/dev/null", setting, value,
-                     (char *)NULL);
-        _exit(127);
-    }
-    return s;
-}
-
-static void stop_server(struct server *s)
-{
-    (void)kill(s->pid, SIGKILL);
-    (void)waitpid(s->pid, NULL, 0);
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf %s", s->dir);
-    assert_int_equal(system(command), 0);
-}
-
-static void logs_in_with_the_right_password_only(void **state)
-{
-    (void)state;
-    struct server s = start_server("--requirepass", "p@ss/word", ":p%40ss%2Fword@");
-    struct bench right = {.options = {.url = s.url}};
-    open_bench(&right);
-    run_until(&right, is_up);
-    close_bench(&right);
-    char url[128];
-    const char *const logins[] = {":sesame@", "nobody:sesame@", ""};
-    for (size_t i = 0; i < 3; i++) {
-        (void)snprintf(url, sizeof url, "redis://%s127.0.0.1:%d", logins[i], s.port);
-        struct bench wrong = {.options = {.url = url}};
-        open_bench(&wrong);
-        run_until(&wrong, is_refused);
-        assert_non_null(strstr(wrong.reason, "refuses"));
-        assert_null(strstr(wrong.reason, "sesame"));
-        close_bench(&wrong);
-    }
-    stop_server(&s);
-}
-
-static void uses_the_database_of_the_url(void **state)
-{
-    (void)state;
-    struct server s = start_server("--databases", "4", "");
-    s.url[strlen(s.url) - 1] = '3';
-    struct bench b = {.options = {.url = s.url}};
-    open_bench(&b);
-    ask(&b, REDIS_ARGS(REDIS_STR("CLIENT"), REDIS_STR("INFO")));
-    assert_non_null(strstr(b.text, " db=3 "));
-    close_bench(&b);
-    s.url[strlen(s.url) - 1] = '9';
-    struct bench beyond = {.options = {.url = s.url}};
-    open_bench(&beyond);
-    run_until(&beyond, is_refused);
-    assert_non_null(strstr(beyond.reason, "out of range"));
-    close_bench(&beyond);
-    stop_server(&s);
-}
-
-static void refuses_a_cluster_node_with_a_plain_message(void **state)
-{
-    (void)state;
-    struct server s = start_server("--cluster-enabled", "yes", "");
-    struct bench b = {.options = {.url = s.url}};
-    open_bench(&b);
-    run_until(&b, is_refused);
-    assert_non_null(strstr(b.reason, "Redis Cluster"));
-    close_bench(&b);
-    stop_server(&s);
-}
-
-static void refuses_a_replica(void **state)
-{
-    (void)state;
-    struct server s = start_server("--replicaof", "127.0.0.1 1", "");
-    struct bench b = {.options = {.url = s.url}};
-    open_bench(&b);
-    run_until(&b, is_refused);
-    assert_non_null(strstr(b.reason, "replica"));
-    close_bench(&b);
-    stop_server(&s);
-}
-
-static void complains_about_a_forgetful_server_until_it_is_mended(void **state)
-{
-    (void)state;
-    struct server s = start_server("--appendonly", "no", "");
-    struct bench b = {.options = {.url = s.url, .require_durable = true, .probe_ms = 100}};
-    open_bench(&b);
-    run_until(&b, is_unsafe);
-    assert_non_null(strstr(b.reason, "appendonly yes"));
-    ask(&b, REDIS_ARGS(REDIS_STR("CONFIG"), REDIS_STR("SET"), REDIS_STR("appendonly"),
-                       REDIS_STR("yes")));
-    run_until(&b, is_up);
-    ask(&b, REDIS_ARGS(REDIS_STR("CONFIG"), REDIS_STR("SET"), REDIS_STR("maxmemory-policy"),
-                       REDIS_STR("allkeys-lru")));
-    run_until(&b, is_unsafe);
-    close_bench(&b);
-    stop_server(&s);
-}
-
-static void rediss_is_refused_at_open(void **state)
-{
-    (void)state;
-    struct loop *l;
-    struct redis *r = NULL;
-    struct fault f;
-    assert_int_equal(loop_new(&l, &f), 0);
-    struct redis_options o = {.url = "rediss://127.0.0.1:6379"};
-    assert_int_equal(redis_open(l, &o, &r, &f), RC_REJECT);
-    assert_non_null(strstr(f.text, "TLS"));
-    assert_null(r);
-    loop_free(l);
-}
-
-struct ears {
-    struct bench *bench;
-    struct redis_pubsub *pubsub;
-    int subscribed, messages;
-    char last[64];
-    bool close_on_message;
-};
-
-static struct ears *ears_now; /* run_until's conditions see the bench only */
-
-static void on_message(const char *channel, const char *data, size_t len, void *arg)
-{
-    struct ears *e = arg;
-    e->messages++;
-    (void)snprintf(e->last, sizeof e->last, "%s=%.*s", channel, (int)len, data);
-    if (e->close_on_message)
-        redis_pubsub_close(e->pubsub);
-}
-
-static void on_subscribed(const char *channel, void *arg)
-{
-    struct ears *e = arg;
-    (void)channel;
-    e->subscribed++;
-}
-
-static bool listening(struct bench *b)
-{
-    (void)b;
-    return redis_pubsub_listening(ears_now->pubsub);
-}
-
-static bool deaf(struct bench *b)
-{
-    return !listening(b);
-}
-
-static bool heard(struct bench *b)
-{
-    (void)b;
-    return ears_now->messages > 0;
-}
-
-static void open_ears(struct ears *e, struct bench *b)
-{
-    struct fault f;
-    const struct redis_pubsub_events events = {on_message, on_subscribed, e};
-    struct redis_options o = {.url = need("URR_TEST_REDIS_URL"),
-                              .stall_ms = 500,
-                              .probe_ms = 200,
-                              .connect_timeout_ms = 500};
-    *e = (struct ears){.bench = b};
-    ears_now = e;
-    assert_int_equal(redis_pubsub_open(b->loop, &o, &events, &e->pubsub, &f), 0);
-    assert_int_equal(redis_pubsub_subscribe(e->pubsub, "news", &f), 0);
-    run_until(b, listening);
-}
-
-static void publish(struct bench *b, const char *channel, const char *text)
-{
-    run_until(b, is_up);
-    ask(b, REDIS_ARGS(REDIS_STR("PUBLISH"), REDIS_STR(channel), REDIS_STR(text)));
-}
-
-static void hears_what_is_published_while_subscribed(void **state)
-{
-    (void)state;
-    struct bench b = {0};
-    struct ears e;
-    struct fault f;
-    open_bench(&b);
-    open_ears(&e, &b);
-    publish(&b, "news", "one");
-    run_until(&b, heard);
-    assert_string_equal(e.last, "news=one");
-    assert_int_equal(redis_pubsub_subscribe(e.pubsub, "sport", &f), 0);
-    assert_int_equal(redis_pubsub_subscribe(e.pubsub, "sport", &f), 0);
-    run_until(&b, listening);
-    assert_int_equal(e.subscribed, 2);
-    redis_pubsub_unsubscribe(e.pubsub, "news");
-    publish(&b, "news", "two");
-    e.messages = 0;
-    publish(&b, "sport", "three");
-    run_until(&b, heard);
-    assert_string_equal(e.last, "sport=three");
-    redis_pubsub_close(e.pubsub);
-    close_bench(&b);
-}
-
-static void subscriptions_survive_a_killed_server(void **state)
-{
-    (void)state;
-    struct bench b = {0};
-    struct ears e;
-    open_bench(&b);
-    open_ears(&e, &b);
-    control("kill");
-    run_until(&b, deaf);
-    control("start");
-    run_until(&b, listening);
-    assert_int_equal(e.subscribed, 2); /* told again: something may have been missed */
-    publish(&b, "news", "after");
-    run_until(&b, heard);
-    assert_string_equal(e.last, "news=after");
-    redis_pubsub_close(e.pubsub);
-    close_bench(&b);
-}
-
-static void a_frozen_server_makes_the_listener_look_again(void **state)
-{
-    (void)state;
-    struct bench b = {0};
-    struct ears e;
-    open_bench(&b);
-    open_ears(&e, &b);
-    control("freeze");
-    run_until(&b, deaf);
-    control("thaw");
-    run_until(&b, listening);
-    e.close_on_message = true;
-    publish(&b, "news", "bye");
-    run_until(&b, heard);
-    close_bench(&b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pipelined_replies_keep_their_order),
+        cmocka_unit_test(finds_its_server_by_name),
         cmocka_unit_test(error_replies_say_whether_to_try_again),
         cmocka_unit_test(commands_larger_than_the_socket_takes_go_through),
         cmocka_unit_test(a_script_redis_forgot_is_sent_again_and_runs_once),
@@ -813,15 +399,6 @@ int main(void)
         cmocka_unit_test(every_callback_fires_once_in_a_storm_of_faults),
         cmocka_unit_test(closing_answers_everything_outstanding),
         cmocka_unit_test(closing_inside_a_reply_is_fine),
-        cmocka_unit_test(logs_in_with_the_right_password_only),
-        cmocka_unit_test(uses_the_database_of_the_url),
-        cmocka_unit_test(refuses_a_cluster_node_with_a_plain_message),
-        cmocka_unit_test(refuses_a_replica),
-        cmocka_unit_test(complains_about_a_forgetful_server_until_it_is_mended),
-        cmocka_unit_test(rediss_is_refused_at_open),
-        cmocka_unit_test(hears_what_is_published_while_subscribed),
-        cmocka_unit_test(subscriptions_survive_a_killed_server),
-        cmocka_unit_test(a_frozen_server_makes_the_listener_look_again),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("redis", tests, NULL, NULL);
 }

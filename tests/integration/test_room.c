@@ -1,5 +1,5 @@
 /* The room's typed calls against a real Redis, which forgets, freezes and dies. */
-#include "check.h"
+#include "server_kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,19 +32,9 @@ struct bench {
     char reason[TEXT], title[TEXT], first[TEXT];
 };
 
-static const char *need(const char *name)
-{
-    const char *value = getenv(name);
-    if (!value)
-        fail_msg("%s is not set: run me through tests/run integration", name);
-    return value;
-}
-
 static void control(const char *action)
 {
-    char command[512];
-    (void)snprintf(command, sizeof command, "%s %s redis", need("URR_TEST_CONTROL"), action);
-    assert_int_equal(system(command), 0);
+    server_control(action, "redis");
 }
 
 static void on_state(enum redis_state state, const char *reason, void *arg)

@@ -1,5 +1,5 @@
 /* Look-ups that take their time: getaddrinfo() is this file's own for names below .test. */
-#include "check.h"
+#include "loop_kit.h"
 
 #include <dlfcn.h>
 #include <netdb.h>
@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/fault.h"
-#include "runtime/loop.h"
 #include "runtime/pg_pool.h"
 #include "runtime/redis.h"
 #include "runtime/resolve.h"
@@ -67,45 +65,27 @@ static void let_go(void)
 
 /* A loop with something to wait for. */
 struct bench {
-    struct loop *loop;
-    struct loop_timer *watch;
-    int64_t give_up_ms;
-    bool (*until)(struct bench *);
+    struct loop_kit kit;
     struct resolve_answer answer;
-    int answers, rounds;
+    int answers;
     char reason[512];
     int downs;
 };
 
-static void on_watch(void *arg)
-{
-    struct bench *b = arg;
-    b->rounds++;
-    if (b->until(b) || clock_mono_ms() > b->give_up_ms)
-        loop_stop(b->loop);
-}
-
 static void open_bench(struct bench *b)
 {
     *b = (struct bench){0};
-    assert_int_equal(loop_new(&b->loop, NULL), 0);
-    assert_int_equal(loop_timer_new(b->loop, on_watch, b, &b->watch, NULL), 0);
+    loop_kit_open(&b->kit, b);
 }
 
 static void close_bench(struct bench *b)
 {
-    loop_timer_free(b->watch);
-    loop_free(b->loop);
+    loop_kit_close(&b->kit);
 }
 
 static void run_until(struct bench *b, bool (*condition)(struct bench *))
 {
-    b->until = condition;
-    b->give_up_ms = clock_mono_ms() + PATIENCE_MS;
-    loop_timer_start(b->watch, 0, 1);
-    assert_int_equal(loop_run(b->loop, NULL), 0);
-    loop_timer_stop(b->watch);
-    assert_true(condition(b));
+    assert_true(loop_kit_run(&b->kit, condition, PATIENCE_MS));
 }
 
 static bool answered(struct bench *b)
@@ -115,7 +95,7 @@ static bool answered(struct bench *b)
 
 static bool turned_fifty_times(struct bench *b)
 {
-    return b->rounds >= 50;
+    return b->kit.rounds >= 50;
 }
 
 static bool went_down(struct bench *b)
@@ -134,7 +114,7 @@ static void ask(struct bench *b, const char *hosts)
 {
     struct resolve *r;
     b->answers = 0;
-    assert_int_equal(resolve_start(b->loop, hosts, on_answer, b, &r, NULL), 0);
+    assert_int_equal(resolve_start(b->kit.loop, hosts, on_answer, b, &r, NULL), 0);
     assert_int_equal(b->answers, 0);
     run_until(b, answered);
     assert_int_equal(b->answers, 1);
@@ -177,7 +157,7 @@ static void the_loop_turns_while_a_name_server_is_silent(void **state)
     struct resolve *r;
     open_bench(&b);
     hold("slow-0.test");
-    assert_int_equal(resolve_start(b.loop, "slow-0.test", on_answer, &b, &r, NULL), 0);
+    assert_int_equal(resolve_start(b.kit.loop, "slow-0.test", on_answer, &b, &r, NULL), 0);
     run_until(&b, turned_fifty_times);
     assert_int_equal(b.answers, 0);
     let_go();
@@ -193,7 +173,7 @@ static void a_cancelled_look_up_calls_nobody_and_may_outlive_its_loop(void **sta
     struct resolve *r;
     open_bench(&b);
     hold("slow-1.test");
-    assert_int_equal(resolve_start(b.loop, "slow-1.test", on_answer, &b, &r, NULL), 0);
+    assert_int_equal(resolve_start(b.kit.loop, "slow-1.test", on_answer, &b, &r, NULL), 0);
     resolve_cancel(r);
     close_bench(&b);
     let_go();
@@ -210,10 +190,10 @@ static void threads_that_do_not_come_back_are_bounded(void **state)
     hold("slow-2.test");
     for (int i = 0; i < RESOLVE_MAX; i++) {
         int64_t give_up = clock_mono_ms() + PATIENCE_MS; /* one of the last test may be leaving */
-        while (resolve_start(b.loop, "slow-2.test", on_answer, &b, &r[i], NULL) != 0)
+        while (resolve_start(b.kit.loop, "slow-2.test", on_answer, &b, &r[i], NULL) != 0)
             assert_true(clock_mono_ms() < give_up);
     }
-    assert_int_equal(resolve_start(b.loop, "slow-2.test", on_answer, &b, &r[RESOLVE_MAX], &f),
+    assert_int_equal(resolve_start(b.kit.loop, "slow-2.test", on_answer, &b, &r[RESOLVE_MAX], &f),
                      RC_RETRY);
     for (int i = 0; i < RESOLVE_MAX; i++)
         resolve_cancel(r[i]);
@@ -239,10 +219,10 @@ static void redis_waits_for_a_name_no_longer_than_for_a_connection(void **state)
                               .on_state = on_redis,
                               .arg = &b};
     hold("slow-3.test");
-    assert_int_equal(redis_open(b.loop, &o, &redis, NULL), 0);
+    assert_int_equal(redis_open(b.kit.loop, &o, &redis, NULL), 0);
     run_until(&b, went_down);
     assert_non_null(strstr(b.reason, "no address in time"));
-    assert_true(b.rounds > 10);
+    assert_true(b.kit.rounds > 10);
     redis_close(redis);
     let_go();
     close_bench(&b);
@@ -266,10 +246,10 @@ static void the_pool_waits_for_a_name_no_longer_than_for_a_connection(void **sta
     struct pg_pool_options o = {
         .session = session, .connections = 1, .on_state = on_pool, .arg = &b};
     hold("slow-4.test");
-    assert_int_equal(pg_pool_open(b.loop, &o, &pool, NULL), 0);
+    assert_int_equal(pg_pool_open(b.kit.loop, &o, &pool, NULL), 0);
     run_until(&b, went_down);
     assert_non_null(strstr(b.reason, "no address"));
-    assert_true(b.rounds > 10);
+    assert_true(b.kit.rounds > 10);
     pg_pool_close(pool);
     let_go();
     close_bench(&b);
