@@ -17,7 +17,7 @@
 #include "runtime/json.h"
 
 enum call { CHECK, STATUS, HEARTBEAT, LEAVE };
-enum { ANSWER_MAX = 4096, RETRY_AFTER_S = 30 };
+enum { RETRY_AFTER_S = 30 };
 
 /* {"error":{"code":…,"message":…,"retry_after":30}} */
 static void refuse_newcomer(struct http_request *req, bool full)
@@ -65,17 +65,16 @@ static void answer_view(struct queue_visit *v, const struct room_visit *r)
 {
     struct queue_visit_texts texts;
     struct queue_answer a;
-    struct buf body;
+    struct buf *body = &v->service->scratch;
     const struct event_facts *facts = queue_visit_facts(v);
     if (!queue_visit_answer(v->service, v->event, v->user, r, facts, &texts, &a))
         a.status = ROOM_NOT_IN_QUEUE; /* the slot ends within this second */
     a.event_info = v->kind == CHECK;
     if (a.status == ROOM_ACTIVE)
         set_entry_token(v->service, v->req, &a);
-    buf_init(&body, ANSWER_MAX);
-    queue_answer_write(&a, facts, clock_wall_ms(), &body);
-    http_respond_json(v->req, 200, &body);
-    buf_done(&body);
+    buf_reset(body);
+    queue_answer_write(&a, facts, clock_wall_ms(), body);
+    http_respond_json(v->req, 200, body);
 }
 
 static void on_visited(const struct room_visit *r, void *arg)

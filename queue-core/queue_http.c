@@ -3,9 +3,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "queue-core/identity_cache.h"
 #include "queue-core/queue_service.h"
 #include "queue-core/request_guard.h"
+#include "runtime/clock.h"
 #include "runtime/daemon.h"
 #include "runtime/fault.h"
 #include "runtime/http_server.h"
@@ -30,9 +33,25 @@ static enum request_guard_kind kind_of(const struct http_request *req)
     return http_method(req) == HTTP_GET ? REQUEST_READS : REQUEST_CHANGES;
 }
 
+/* A page asks every second or so with the same token: its signature is checked once. */
 bool queue_http_user(struct queue_service *s, struct http_request *req, struct identity *out)
 {
-    return request_guard_user(req, s->user_keys, kind_of(req), out);
+    static const char SCHEME[] = "Bearer ";
+    const char *header = http_header(req, "Authorization");
+    const char *token = NULL;
+    if (header && strncmp(header, SCHEME, sizeof SCHEME - 1) == 0)
+        token = header + sizeof SCHEME - 1;
+    else if (!header && kind_of(req) == REQUEST_READS)
+        token = http_cookie(req, "access_token");
+    if (token && identity_cache_find(s->identities, token, clock_wall_ms() / 1000, out)) {
+        out->from_cookie = !header;
+        return true;
+    }
+    if (!request_guard_user(req, s->user_keys, kind_of(req), out))
+        return false;
+    if (token)
+        identity_cache_add(s->identities, token, out);
+    return true;
 }
 
 bool queue_http_admin(struct queue_service *s, struct http_request *req, struct identity *out)

@@ -7,6 +7,7 @@
 
 #include <openssl/crypto.h>
 
+#include "queue-core/identity_cache.h"
 #include "queue-core/queue_metrics.h"
 #include "queue-core/queue_settings.h"
 #include "queue-core/token_keys.h"
@@ -145,6 +146,8 @@ static int open_keys(struct queue_service *s, struct fault *f)
     const char *previous = config_str(c, "QUEUE_ENTRY_TOKEN_SECRET_PREVIOUS");
     int rc = identity_keys(c, &s->user_keys, f);
     if (rc == 0)
+        rc = identity_cache_new(&s->identities, f);
+    if (rc == 0)
         rc = token_keys_new(entry, previous, &s->entry_keys, f);
     if (rc == 0)
         rc = token_keys_new(config_str(c, "VWR_TOKEN_SECRET"),
@@ -170,6 +173,7 @@ int queue_service_open(struct worker *w, struct fault *f)
         return fault_set(f, RC_FATAL, "no memory for the waiting room");
     char name[32];
     (void)snprintf(name, sizeof name, "redis %d", w->index);
+    buf_init(&s->scratch, QUEUE_ANSWER_MAX);
     s->worker = w;
     s->loop = w->loop;
     s->config = daemon_config(w->daemon);
@@ -198,7 +202,9 @@ void queue_service_close(struct worker *w)
     signed_keys_done(&s->numbers);
     token_keys_free(s->vwr_keys);
     token_keys_free(s->entry_keys);
+    identity_cache_free(s->identities);
     jwt_keys_free(s->user_keys);
+    buf_done(&s->scratch);
     w->state = NULL;
     free(s);
 }

@@ -11,6 +11,7 @@
 
 #include "queue-core/room.h"
 #include "queue-core/signed_number.h"
+#include "runtime/buf.h"
 #include "runtime/config.h"
 #include "runtime/metrics.h"
 
@@ -18,6 +19,7 @@ struct admission;
 struct event_directory;
 struct fault;
 struct http_route;
+struct identity_cache;
 struct jwt_keys;
 struct loop;
 struct queue_part;
@@ -28,7 +30,7 @@ struct redis_pubsub;
 struct token_keys;
 struct worker;
 
-enum { QUEUE_PARTS_MAX = 16, QUEUE_LISTENERS_MAX = 8 };
+enum { QUEUE_ANSWER_MAX = 8192, QUEUE_PARTS_MAX = 16, QUEUE_LISTENERS_MAX = 8 };
 
 /* data NULL: messages may have been missed (a new subscription): look for yourself. */
 typedef void (*queue_message_fn)(const char *data, size_t len, void *arg);
@@ -47,6 +49,7 @@ struct queue_service {
     struct room *room;
     struct room_rules rules;
     struct jwt_keys *user_keys;        /* JWT_SECRET */
+    struct identity_cache *identities; /* tokens that user_keys has verified */
     struct token_keys *entry_keys;     /* QUEUE_ENTRY_TOKEN_SECRET */
     struct token_keys *vwr_keys;       /* VWR_TOKEN_SECRET */
     struct signed_keys numbers;        /* places and requestIds */
@@ -54,6 +57,7 @@ struct queue_service {
     struct queue_streams *streams;     /* queue_stream.h */
     struct admission *admission;       /* admission.h; worker 0 only */
     void *part_state[QUEUE_PARTS_MAX]; /* of the other parts, see queue_part_state() */
+    struct buf scratch;                /* one answer while it is written */
     struct readiness *ready;
     bool cookie_secure;
     bool first;          /* worker 0: timers that need to run once per process */

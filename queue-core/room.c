@@ -158,9 +158,13 @@ static int64_t clock_offset(const struct room *room)
 static void name_keys(const char *event, const char *const *names, size_t count,
                       char text[][KEY_MAX], struct redis_arg *keys)
 {
+    char tag[ROOM_EVENT_MAX + 4];
+    int tag_len = snprintf(tag, sizeof tag, "{%s}:", event);
     for (size_t i = 0; i < count; i++) {
-        int len = snprintf(text[i], KEY_MAX, "{%s}:%s", event, names[i]);
-        keys[i] = REDIS_BYTES(text[i], (size_t)len);
+        size_t len = strlen(names[i]);
+        memcpy(text[i], tag, (size_t)tag_len);
+        memcpy(text[i] + tag_len, names[i], len + 1);
+        keys[i] = REDIS_BYTES(text[i], (size_t)tag_len + len);
     }
     keys[count] = REDIS_END;
 }

@@ -71,9 +71,9 @@ int identity_of_token(const struct jwt_keys *keys, const char *token, int64_t no
     int rc = jwt_verify(keys, token, now_s, &claims, f);
     if (rc != 0)
         return rc;
-    bool good = read_user(claims, &id) &&
-                read_text(claims, "email", id.email, IDENTITY_MAX_EMAIL) &&
-                read_text(claims, "role", id.role, IDENTITY_MAX_ROLE);
+    bool good =
+        read_user(claims, &id) && read_text(claims, "email", id.email, IDENTITY_MAX_EMAIL) &&
+        read_text(claims, "role", id.role, IDENTITY_MAX_ROLE) && json_int(claims, "exp", &id.exp_s);
     cJSON_Delete(claims);
     if (!good)
         return fault_set(f, RC_REJECT,

@@ -16,6 +16,7 @@ struct identity {
     char user_id[IDENTITY_MAX_USER + 1]; /* A-Z a-z 0-9 . _ @ + : -  and at least one of them */
     char email[IDENTITY_MAX_EMAIL + 1];  /* "" when the token has none */
     char role[IDENTITY_MAX_ROLE + 1];    /* "user" when the token has none */
+    int64_t exp_s;                       /* of the token */
     bool admin;                          /* role is "admin" */
     bool from_cookie; /* changes then need a matching Origin: a cookie is sent by any page */
 };

@@ -113,7 +113,15 @@ void json_put_str(struct json_out *j, const char *key, const char *value)
 void json_put_int(struct json_out *j, const char *key, int64_t value)
 {
     before_value(j, key);
-    (void)buf_printf(j->buf, "%" PRId64, value);
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do
+        digits[--at] = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (value < 0)
+        digits[--at] = '-';
+    (void)buf_append(j->buf, digits + at, sizeof digits - at);
 }
 
 void json_put_real(struct json_out *j, const char *key, double value)

@@ -348,3 +348,33 @@ def test_a_cluster_is_refused_at_the_start(redis_url, tmp_path):
         cluster.kill()
         cluster.wait()
     assert ended.returncode == 1 and "Redis Cluster" in ended.stdout
+
+
+def test_one_tier_1_pass_shared_by_1000_accounts_helps_one(queue, operator):
+    daemons = [queue(), queue()]
+    operator.register("ev1", threshold=0)
+    operator.room.run("room", "ev1", "activate", "op", 0)
+    assigned = daemons[0].request("POST", "/vwr/assign/ev1", json={"userId": "anon-1"}).json()
+    for i in range(5):  # others, behind
+        daemons[0].request("POST", "/vwr/assign/ev1", json={"userId": f"later-{i}"})
+
+    def admitted():
+        body = daemons[0].get(f"/vwr/check/ev1/{assigned['requestId']}?userId=anon-1").json()
+        return body if body.get("admitted") else None
+    shared_pass = process.eventually(admitted, 15)["token"]
+    users = [User(f"account-{i}", *daemons) for i in range(1000)]
+    answers = kit.crowd((daemons[i % 2], "POST", "/api/queue/check/ev1", {**user.headers, "x-vwr-token": shared_pass})
+                        for i, user in enumerate(users))
+    states = [status for status, _ in answers]
+    assert states.count(200) == 1 and states.count(403) == 999
+    winner = states.index(200)
+    assert answers[winner][1]["position"] == 1
+    assert operator.numbers("ev1")[0] % (1 << 33) == assigned["position"]
+    refused = next(body for status, body in answers if status == 403)
+    assert refused["redirectTo"] == "/vwr/ev1"
+    # Forged, of another event, with the wrong secret: no pass.
+    for bad in (shared_pass[:-2] + "xx", jwt.encode({"sub": "ev1", "uid": "a", "tier": 1, "pos": 1, "rid": "x",
+                                                     "exp": int(time.time()) + 60}, "k" * 40)):
+        assert users[500].check("ev1", headers={"x-vwr-token": bad}).status_code == 403
+    # And a Tier 1 pass is no entry token.
+    assert operator.active("ev1") == []
