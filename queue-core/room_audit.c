@@ -148,14 +148,15 @@ static int table_grow(struct room_audit *a, struct fault *f)
 static struct member *member_of(struct room_audit *a, const char *user, struct fault *f)
 {
     struct member **slot = slot_of(a->slots, a->slot_count, user);
-    if (*slot)
-        return *slot;
+    struct member *m = *slot;
+    if (m)
+        return m;
     if (2 * (a->used + 1) > a->slot_count) {
         if (table_grow(a, f) != 0)
             return NULL;
         slot = slot_of(a->slots, a->slot_count, user);
     }
-    struct member *m = calloc(1, sizeof *m);
+    m = calloc(1, sizeof *m);
     char *copy = strdup(user);
     if (!m || !copy) {
         free(m);
@@ -165,7 +166,8 @@ static struct member *member_of(struct room_audit *a, const char *user, struct f
     }
     *m = (struct member){.user = copy, .joined_ms = -1};
     a->used++;
-    return *slot = m;
+    *slot = m;
+    return m;
 }
 
 /* The heap ------------------------------------------------------------------------------------ */
