@@ -195,6 +195,9 @@ int relay_read_and_send(struct relay *r, int *out_wait_ms, struct fault *f)
     if (all && r->held_count == 0) /* held rows stay in their gaps */
         relay_gaps_close(&r->gaps);
     relay_batch_release(batch);
-    *out_wait_ms = s.whole && !all ? 0 : s.count || r->on_way_count ? RELAY_BUSY_MS : RELAY_IDLE_MS;
+    if (s.count)
+        r->busy_until_ms = began + RELAY_BUSY_FOR_MS;
+    bool busy = r->on_way_count > 0 || began < r->busy_until_ms;
+    *out_wait_ms = s.whole && !all ? 0 : busy ? RELAY_BUSY_MS : RELAY_IDLE_MS;
     return rc;
 }

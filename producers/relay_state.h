@@ -24,7 +24,8 @@ enum {
     RELAY_MAX_BYTES_ON_WAY = 16 << 20, /* begun reads may exceed it by one */
     RELAY_MAX_SUSPECTS = 2000,
     RELAY_MAX_HELD_TOPICS = 16,
-    RELAY_BUSY_MS = 10,
+    RELAY_BUSY_MS = 5,
+    RELAY_BUSY_FOR_MS = 1000, /* after a row: consumers commit a batch every 10 ms or so */
     RELAY_IDLE_MS = 100
 };
 
@@ -58,7 +59,7 @@ struct relay {
     struct relay_gaps gaps;
     bool reopen; /* old ids may have come back: when nothing is on its way, read from the start */
     bool has_failed;
-    int64_t look_ms, full_look_ms, talked_ms;
+    int64_t look_ms, full_look_ms, talked_ms, busy_until_ms;
 
     struct metric *leader, *oldest, *failed_rows, *sent, *moved, *restarts;
 };

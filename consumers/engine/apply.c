@@ -148,6 +148,7 @@ static enum verdict apply_range(struct engine *e, size_t lo, size_t hi)
 
 void apply_batch(struct engine *e)
 {
+    e->applied_us = clock_mono_us();
     int64_t start = clock_mono_us();
     size_t n = e->batch.count;
     enum verdict v = e->stale ? VERDICT_ABANDON : apply_range(e, 0, n);

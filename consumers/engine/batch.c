@@ -137,8 +137,6 @@ int batch_add(struct batch *b, const struct engine_spec *spec, const char *ignor
         refuse(item, "too_large", "decoding it needs more memory than a batch may have");
     item->message = *m;
     memset(m, 0, sizeof *m);
-    if (b->count == 0)
-        b->opened_us = clock_mono_us();
     b->count++;
     b->bytes += item->record.key_len + item->record.value_len;
     return 0;

@@ -36,7 +36,6 @@ struct batch {
     struct batch_item *items; /* ENGINE_MAX_BATCH places */
     size_t count;
     size_t bytes;       /* of their values and keys */
-    int64_t opened_us;  /* when the first came, monotonic */
     struct arena arena; /* of what decode made */
 };
 

@@ -30,7 +30,9 @@ const struct config_item ENGINE_SETTINGS[] = {
     {"CONSUMER_BATCH_SIZE", CONFIG_INT, "1000", 1, ENGINE_MAX_BATCH, NULL,
      "Most events in one transaction.", 0},
     {"CONSUMER_LINGER_MS", CONFIG_INT, "10", 0, 1000, NULL,
-     "Milliseconds that a first event waits for others to share its transaction.", 0},
+     "At most one transaction per so many milliseconds, unless a batch is full. An event that "
+     "comes later than this after the last one is applied at once.",
+     0},
     {0}};
 
 struct partition *engine_partition(struct engine *e, const char *topic, int32_t number)
@@ -273,19 +275,20 @@ static void resolve(struct engine *e)
     set_fetching(e);
 }
 
-static bool batch_due(const struct engine *e)
+/* drained: the last poll brought no message. What is here already comes along. */
+static bool batch_due(const struct engine *e, bool drained)
 {
     if (e->batch.count == 0)
         return false;
     return batch_full(&e->batch, e->batch_size) ||
-           clock_mono_us() - e->batch.opened_us >= e->linger_us;
+           (drained && clock_mono_us() - e->applied_us >= e->linger_us);
 }
 
 static int poll_timeout_ms(const struct engine *e)
 {
     if (e->batch.count == 0)
         return IDLE_POLL_MS;
-    int64_t left_us = e->linger_us - (clock_mono_us() - e->batch.opened_us);
+    int64_t left_us = e->linger_us - (clock_mono_us() - e->applied_us);
     return left_us > 0 ? (int)((left_us + 999) / 1000) : 0;
 }
 
@@ -304,7 +307,7 @@ static int step(struct engine *e, struct fault *f)
         on_event(e, &event);
     if (e->stale || (e->pending && e->batch.count > 0))
         engine_reset(e);
-    if (batch_due(e))
+    if (batch_due(e, rc != 0 || event.kind != KAFKA_EVENT_MESSAGE))
         apply_batch(e);
     struct fault scrap;
     caught_up_take(e, &scrap);

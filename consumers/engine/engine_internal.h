@@ -40,7 +40,7 @@ struct engine {
     struct kafka_consumer *kafka;
     const char *offset_group, *dedupe_group, *ignored_types;
     size_t batch_size;
-    int64_t linger_us;
+    int64_t linger_us, applied_us; /* when the last batch began to be applied, monotonic */
 
     struct partition partitions[ENGINE_MAX_PARTITIONS];
     size_t partition_count;
