@@ -13,6 +13,8 @@
 struct cli;
 struct fault;
 struct pg;
+struct pg_params;
+struct pg_stmt;
 
 struct cli_change {
     const char *command; /* "offsets set": the words of the audit */
@@ -29,6 +31,24 @@ cli_confirm(const struct cli *cli, const struct cli_change *c, const char *quest
  */
 int cli_audit(struct pg *pg, const struct cli_change *c, const char *before, const char *after,
               struct fault *f);
+
+/* The whole of a simple change: runs `stmt` and rolls it back, shows what it would do, asks, runs
+ * it for good, with an audit row for each of its rows, in one transaction.
+ *
+ * The statement answers with a row per thing it changes: target, before, after (texts; the latter
+ * two JSON or null). No row: `none` is said with exit code `none_code`. Fewer rows, or others, when
+ * run for good than were shown: somebody else was quicker, nothing is changed, CLI_RETRY. With
+ * `moving`, `before` may differ (an offset that its consumer moves on). */
+struct cli_step {
+    const struct pg_stmt *stmt;
+    const struct pg_params *params;
+    const char *none;
+    int none_code;
+    bool moving;
+    const char *question; /* "Accept this loss?" */
+};
+int cli_apply(const struct cli *cli, struct pg *pg, const struct cli_change *c,
+              const struct cli_step *step);
 
 /* "ann@ops-1": the account urrctl runs under (behind sudo: its caller) and the host. */
 const char *cli_operator(void);

@@ -2,9 +2,11 @@
 #include "cli/servers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli_sql.h"
 #include "consumers/engine/engine.h"
 #include "consumers/stats/stats_consumer.h"
 #include "consumers/ticket/ticket_consumer.h"
@@ -76,6 +78,22 @@ int cli_kafka(const struct cli *cli, const struct config *config, struct kafka_a
     }
     *out = admin;
     return CLI_OK;
+}
+
+const struct pg_stmt *cli_stmt(const char *file)
+{
+    enum { MAX = 64 };
+    static struct pg_stmt statements[MAX];
+    size_t i = 0;
+    while (i < MAX && statements[i].name && strcmp(statements[i].name, file) != 0)
+        i++;
+    const struct embed_file *found = embed_find(cli_sql, file);
+    if (!found || i == MAX) {
+        (void)fprintf(stderr, "urrctl: there is no statement %s\n", file);
+        abort();
+    }
+    statements[i] = (struct pg_stmt){found->name, found->data};
+    return &statements[i];
 }
 
 static void add_configured(const struct config *config, struct cli_group *out, size_t *count)

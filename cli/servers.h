@@ -29,6 +29,10 @@ int cli_pg(const struct cli *cli, const struct config *config, const char *datab
 /* The same for the cluster, once a broker has answered. Close with kafka_admin_close(). */
 int cli_kafka(const struct cli *cli, const struct config *config, struct kafka_admin **out);
 
+/* The statement of a file below cli/sql, prepared under its name. Aborts where there is none. */
+struct pg_stmt;
+const struct pg_stmt *cli_stmt(const char *file);
+
 /* A consumer group: the configured ones, and whoever has offset rows in one of the databases. */
 enum { CLI_GROUP_NAME = 100, CLI_GROUP_TOPICS = 32, CLI_MAX_GROUPS = 64 };
 struct cli_group {

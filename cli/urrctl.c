@@ -11,8 +11,15 @@
 /* One line per command, in the order of --help. */
 /* clang-format off */
 static const struct cli_command *const COMMANDS[] = {
+    &CMD_CONSUMER,
+    &CMD_GAPS,
+    &CMD_LAG,
     &CMD_MIGRATE,
+    &CMD_OFFSETS,
+    &CMD_OUTBOX,
     &CMD_QUEUE,
+    &CMD_REFUNDS,
+    &CMD_REPLAY,
     &CMD_TOKEN,
     &CMD_TOPICS,
     &CMD_VERSION,

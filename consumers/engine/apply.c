@@ -12,7 +12,6 @@
 
 #include "consumers/engine/engine_internal.h"
 #include "runtime/clock.h"
-#include "runtime/daemon.h"
 #include "runtime/fault.h"
 #include "runtime/log.h"
 
@@ -97,8 +96,7 @@ static enum verdict try_range(struct engine *e, size_t lo, size_t hi, struct fau
         }
         if (class == PG_CLASS_DATA)
             return VERDICT_POISON;
-        if (daemon_stopping(
-                e->daemon)) /* waits are cut short now: five quick failures prove nothing */
+        if (engine_stopping(e)) /* waits are cut short now: five quick failures prove nothing */
             return VERDICT_ABANDON;
         if (!worth_another_try(e, class, &err, &in_a_row, why)) {
             snprintf(why->text, sizeof why->text, "gave up after %d attempts, last error %s",

@@ -54,7 +54,15 @@ void engine_reset(struct engine *e)
 
 void engine_database_failed(struct engine *e, const struct fault *f)
 {
-    readiness_set(e->ready_database, false, f->text);
+    if (e->reader)
+        reader_database_failed(e, f);
+    else
+        readiness_set(e->ready_database, false, f->text);
+}
+
+bool engine_stopping(const struct engine *e)
+{
+    return e->reader ? reader_stopping(e) : daemon_stopping(e->daemon);
 }
 
 static bool any_blocked(const struct engine *e)
@@ -86,6 +94,8 @@ static void show_readiness(struct engine *e)
 
 bool engine_wait(struct engine *e, int64_t ms)
 {
+    if (e->reader)
+        return reader_wait(e, ms);
     if (ms < IDLE_POLL_MS) /* too short to matter to the group */
         return !daemon_wait(e->daemon, (int)ms) && !e->stale;
     int64_t until = clock_mono_ms() + ms;

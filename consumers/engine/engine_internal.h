@@ -11,6 +11,7 @@
 #include "runtime/kafka_consumer.h"
 #include "runtime/pg.h"
 
+struct reader;
 struct readiness;
 
 enum partition_state {
@@ -36,6 +37,8 @@ struct partition {
 struct engine {
     const struct engine_spec *spec;
     struct daemon *daemon;
+    struct reader
+        *reader; /* a second reader, without a daemon (reader.c); NULL: the group itself */
     struct pg *pg;
     struct kafka_consumer *kafka;
     const char *offset_group, *dedupe_group, *ignored_types;
@@ -68,6 +71,7 @@ void engine_reset(struct engine *e);
  */
 bool engine_wait(struct engine *e, int64_t ms);
 void engine_database_failed(struct engine *e, const struct fault *f);
+bool engine_stopping(const struct engine *e);
 
 /* offsets.c: finds the place of every pending partition. RC_RETRY: a server is away. */
 int offsets_resolve(struct engine *e, struct fault *f);
@@ -93,6 +97,18 @@ enum transaction_end transaction_run(struct engine *e, size_t lo, size_t hi, str
 /* control.c */
 int control_read(struct engine *e, struct fault *f);
 int control_pause(struct engine *e, const struct engine_brake *brake, struct fault *f);
+
+/* reader.c: what differs in a second reader. */
+bool reader_stopping(const struct engine *e);
+bool reader_wait(struct engine *e, int64_t ms);
+void reader_database_failed(struct engine *e, const struct fault *f);
+bool reader_rehearses(const struct engine *e);   /* false for the group itself */
+bool reader_writes_dead(const struct engine *e); /* true for the group itself */
+void reader_begin(struct engine *e);
+void reader_count(struct engine *e, const struct batch_item *item, bool dead);
+int reader_queue_counts(struct engine *e, size_t *queued, struct fault *f);
+void reader_ended(struct engine *e, enum transaction_end end);
+bool reader_braked(struct engine *e, const struct engine_brake *brake, struct fault *f);
 
 /* caught_up.c */
 void caught_up_ask(struct engine *e);

@@ -17,6 +17,7 @@ static const struct {
     [ENGINE_SQL_CONTROL] = {"control.sql", "engine_control"},
     [ENGINE_SQL_PAUSE] = {"pause.sql", "engine_pause"},
     [ENGINE_SQL_CAUGHT_UP] = {"caught_up.sql", "engine_caught_up"},
+    [ENGINE_SQL_REPLAY_COUNT] = {"replay_count.sql", "engine_replay_count"},
 };
 
 const struct pg_stmt *engine_sql(enum engine_sql which)

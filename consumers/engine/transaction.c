@@ -118,16 +118,17 @@ static int open_transaction(struct transaction *t, bool *out_ours, struct fault 
     struct engine *e = t->e;
     struct pg_result *results[3] = {0};
     t->key_count = batch_prepare(&e->batch, t->lo, t->hi, t->keys);
-    size_t count = t->key_count ? 3 : 2;
+    bool swaps = !reader_rehearses(e); /* a rehearsal has no place of its own */
+    size_t claim = swaps ? 2 : 1, count = claim + (t->key_count > 0);
     find_moved(t);
     struct fault scrap;
-    if (pg_queue(e->pg, &PG_BEGIN, NULL, &scrap) == 0 && queue_swap(t, &scrap) == 0)
+    if (pg_queue(e->pg, &PG_BEGIN, NULL, &scrap) == 0 && (!swaps || queue_swap(t, &scrap) == 0))
         queue_keys(t, ENGINE_SQL_CLAIM_KEYS, false, &scrap);
     int rc = pg_collect(e->pg, results, count, f);
     if (rc)
         return rc;
-    *out_ours = pg_result_affected(results[1]) == (int64_t)t->moved_count;
-    mark_fresh(t, results[2]);
+    *out_ours = !swaps || pg_result_affected(results[1]) == (int64_t)t->moved_count;
+    mark_fresh(t, results[claim]);
     for (size_t i = 0; i < count; i++)
         pg_result_free(results[i]);
     return 0;
@@ -182,16 +183,26 @@ static int close_transaction(struct transaction *t, struct fault *f)
     struct engine *e = t->e;
     size_t queued = 1;
     bool release = false;
+    if (e->reader)
+        reader_begin(e);
     for (size_t i = t->lo; i < t->hi; i++) {
         const struct batch_item *item = &e->batch.items[i];
         const char *detail, *reason = dead_reason(item, &detail);
-        if (reason)
+        if (e->reader)
+            reader_count(e, item, reason != NULL);
+        if (reason && reader_writes_dead(e))
             dead_letters_add(&t->dead, item, e->spec->group, reason, detail);
         release = release || (item->fate == BATCH_FRESH && item->event.outcome == ENGINE_DEAD);
     }
     struct fault scrap;
     int rc = 0;
-    if (release) {
+    if (reader_rehearses(e)) {
+        pg_rollback(e->pg);
+        return 0;
+    }
+    if (e->reader)
+        rc = reader_queue_counts(e, &queued, &scrap);
+    if (!rc && release) {
         rc = queue_keys(t, ENGINE_SQL_RELEASE_KEYS, true, &scrap);
         queued++;
     }
@@ -242,6 +253,8 @@ static void advance(struct transaction *t)
         p->applied_time_ms = r->timestamp_ms;
         done[i] = (struct kafka_start){p->topic, p->number, p->next_offset};
     }
+    if (t->e->reader)
+        return;
     kafka_consumer_commit(t->e->kafka, done, t->moved_count);
     count_outcomes(t);
     if (t->e->spec->committed && t->fresh_count)
@@ -260,7 +273,9 @@ static enum transaction_end run(struct transaction *t, struct fault *f)
     }
     if (apply(t, f) != 0)
         return TRANSACTION_FAILED;
-    if (t->brake.engaged) {
+    if (t->brake.engaged && e->reader && reader_braked(e, &t->brake, f))
+        return TRANSACTION_BRAKED;
+    if (t->brake.engaged && !e->reader) {
         metric_add(e->metrics.brakes, 1);
         pg_rollback(e->pg);
         /* Not paused in the database means not paused for the others: try the batch again. */
@@ -285,6 +300,8 @@ enum transaction_end transaction_run(struct engine *e, size_t lo, size_t hi, str
         advance(&t);
     else
         pg_rollback(e->pg);
+    if (e->reader)
+        reader_ended(e, end);
     dead_letters_done(&t.dead);
     arena_reset(&e->arena);
     return end;

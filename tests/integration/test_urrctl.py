@@ -18,7 +18,8 @@ OK, FAILED, USAGE, REFUSED, RETRY = range(5)
 SECRET = "a test's secret: not in Base64, 32 bytes or more"
 DATABASES = ("ticket", "payment", "stats")
 TOPICS = ("payment-events", "reservation-events", "transfer-events", "membership-events", "payment-commands")
-COMMANDS = ("migrate", "queue", "token", "topics", "version")
+COMMANDS = ("consumer", "gaps", "lag", "migrate", "offsets", "outbox", "queue", "refunds", "replay", "token", "topics",
+            "version")
 
 
 def environment(settings):
