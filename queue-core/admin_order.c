@@ -210,21 +210,28 @@ bool admin_order_read_text(struct admin_order *o, const char *name, char *out, s
     return good;
 }
 
+static bool read_digits(const char *text, int64_t *out)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 15 || text[digits] != '\0')
+        return false;
+    *out = strtoll(text, NULL, 10);
+    return true;
+}
+
 bool admin_order_read_number(struct admin_order *o, const char *name, int64_t min, int64_t max,
                              int64_t *out)
 {
     cJSON *object;
+    int64_t in_body = *out, in_query = *out;
     const char *query = http_query(o->req, name);
-    int64_t value = *out;
     if (!read_object(o, &object))
         return false;
     bool given = !json_is_null_or_absent(object, name);
-    bool good = !given || json_int(object, name, &value);
-    if (!given && query) {
-        size_t digits = strspn(query, "0123456789");
-        good = digits > 0 && digits <= 15 && query[digits] == '\0';
-        value = good ? strtoll(query, NULL, 10) : 0;
-    }
+    bool good = (!given || json_int(object, name, &in_body)) &&
+                (!query || read_digits(query, &in_query)) &&
+                (!given || !query || in_body == in_query); /* two that differ: neither is meant */
+    int64_t value = given ? in_body : in_query;
     cJSON_Delete(object);
     if (!good || ((given || query) && (value < min || value > max))) {
         char text[128];

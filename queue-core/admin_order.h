@@ -45,7 +45,8 @@ bool admin_order_set(struct admin_order *o, const char *name, const char *value)
 bool admin_order_read_settings(struct admin_order *o);
 /* The body's text of that name into `out`. 0: absent. False: as above. */
 bool admin_order_read_text(struct admin_order *o, const char *name, char *out, size_t cap);
-/* The body's, else the query's, whole number within the bounds; absent: *out stays. */
+/* A whole number within the bounds, in the body or the query (in both: the same); absent or null:
+ * *out stays. */
 bool admin_order_read_number(struct admin_order *o, const char *name, int64_t min, int64_t max,
                              int64_t *out);
 

@@ -91,6 +91,9 @@ def test_the_threshold_lets_more_in_and_lowering_it_sends_nobody_away(pair):
         assert answer.status_code == 400, bad
     assert one.call("POST", "/api/queue/admin/threshold/{E}", ADMIN, json={"threshold": "7"}).status_code == 400
     assert one.call("PUT", "/api/queue/admin/threshold/{E}", ADMIN).status_code == 400
+    for query in ("8", "x"):  # which of the two is meant?
+        answer = one.call("PUT", "/api/queue/admin/threshold/{E}", ADMIN, json={"threshold": 7}, params={"threshold": query})
+        assert answer.status_code == 400
     assert one.view()["threshold"] == 1
 
 
