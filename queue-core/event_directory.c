@@ -132,10 +132,12 @@ static void on_restored(const struct room_view *v, void *arg)
 {
     struct entry *e = arg;
     e->looking = false;
-    if (v->rc)
+    if (v->rc) {
         LOG_DEBUG("settings not restored", LOG_STR("reason", v->text));
-    else
-        e->facts.epoch = e->lost_epoch;
+        return;
+    }
+    e->facts.epoch = e->lost_epoch;
+    queue_service_changed(e->directory->service, e->facts.id); /* unknown elsewhere, meanwhile */
 }
 
 /* Redis forgot the event's settings; this loop did not. */
@@ -396,6 +398,14 @@ int event_directory_ask(struct queue_service *s, const char *event, event_direct
     STAILQ_INSERT_TAIL(&e->waiters, w, link);
     d->waiting++;
     return 0;
+}
+
+void event_directory_heed_epoch(struct queue_service *s, const struct event_facts *facts)
+{
+    struct room_known known;
+    if (facts && facts->looked && room_recall(s->room, facts->id, &known) &&
+        known.epoch > facts->epoch)
+        event_directory_changed(s, facts->id);
 }
 
 void event_directory_changed(struct queue_service *s, const char *event)

@@ -62,4 +62,7 @@ int event_directory_ask(struct queue_service *s, const char *event, event_direct
 /* The event was registered or changed on this loop: forget that it was unknown, look again now. */
 void event_directory_changed(struct queue_service *s, const char *event);
 
+/* After a decision of the room: when it shows that Redis has lost something, look now. */
+void event_directory_heed_epoch(struct queue_service *s, const struct event_facts *facts);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "queue-core/admission.h"
+#include "queue-core/event_directory.h"
 #include "queue-core/queue_answer.h"
 #include "queue-core/queue_http.h"
 #include "queue-core/queue_metrics.h"
@@ -89,6 +90,8 @@ static void on_visited(const struct room_visit *r, void *arg)
     /* The threshold is read where the decision was made: there somebody may have come (back). */
     if (r->threshold >= 0 && (r->status == ROOM_QUEUED || r->status == ROOM_ACTIVE))
         admission_notice(v->service, v->event);
+    if (r->threshold >= 0)
+        event_directory_heed_epoch(v->service, queue_visit_facts(v));
     if (r->status == ROOM_NEED_TIER1)
         send_to_tier1(v->req, v->event);
     else if (r->status == ROOM_FULL || r->status == ROOM_TOO_LONG)
