@@ -35,14 +35,18 @@ struct cli_command {
 
 /* One line per command, as in urrctl.c. */
 extern const struct cli_command CMD_CONSUMER;
+extern const struct cli_command CMD_DLQ;
 extern const struct cli_command CMD_GAPS;
 extern const struct cli_command CMD_LAG;
 extern const struct cli_command CMD_MIGRATE;
 extern const struct cli_command CMD_OFFSETS;
 extern const struct cli_command CMD_OUTBOX;
 extern const struct cli_command CMD_QUEUE;
+extern const struct cli_command CMD_RECONCILE;
 extern const struct cli_command CMD_REFUNDS;
 extern const struct cli_command CMD_REPLAY;
+extern const struct cli_command CMD_SAGA;
+extern const struct cli_command CMD_STATS;
 extern const struct cli_command CMD_TOKEN;
 extern const struct cli_command CMD_TOPICS;
 extern const struct cli_command CMD_VERSION;

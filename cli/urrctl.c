@@ -12,14 +12,18 @@
 /* clang-format off */
 static const struct cli_command *const COMMANDS[] = {
     &CMD_CONSUMER,
+    &CMD_DLQ,
     &CMD_GAPS,
     &CMD_LAG,
     &CMD_MIGRATE,
     &CMD_OFFSETS,
     &CMD_OUTBOX,
     &CMD_QUEUE,
+    &CMD_RECONCILE,
     &CMD_REFUNDS,
     &CMD_REPLAY,
+    &CMD_SAGA,
+    &CMD_STATS,
     &CMD_TOKEN,
     &CMD_TOPICS,
     &CMD_VERSION,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "consumers/engine/engine.h"
+#include "consumers/stats/stats_addition.h"
 #include "events/event.h"
 #include "runtime/arena.h"
 #include "runtime/daemon.h"
@@ -46,44 +47,6 @@ struct stats_consumer {
     struct pg_array columns[COLUMN_COUNT];
 };
 
-static const char *const TOPICS[] = {"payment-events", "reservation-events", "transfer-events",
-                                     "membership-events", NULL};
-
-/* What one event adds. */
-struct addition {
-    const char *type, *event_id, *detail;
-    int64_t time_ms, amount;
-    bool payment;
-};
-
-static void describe(const struct event *e, struct addition *a)
-{
-    *a = (struct addition){
-        .type = event_type_name(e->type), .time_ms = e->timestamp_ms, .amount = EVENT_NO_AMOUNT};
-    switch (e->type) {
-    case EVENT_PAYMENT_CONFIRMED:
-    case EVENT_PAYMENT_REFUNDED:
-        a->payment = true;
-        a->amount = e->payment.amount;
-        a->detail = event_payment_type_name((enum event_payment_type)e->payment.payment_type);
-        break;
-    case EVENT_RESERVATION_CANCELLED:
-        a->detail =
-            event_cancel_reason_name((enum event_cancel_reason)e->reservation.cancel_reason);
-        /* fall through */
-    case EVENT_RESERVATION_CREATED:
-    case EVENT_RESERVATION_CONFIRMED:
-        a->event_id = e->reservation.event_id;
-        a->amount = e->reservation.total_amount;
-        break;
-    case EVENT_TRANSFER_COMPLETED:
-        a->amount = e->transfer.total_price;
-        break;
-    default:
-        break;
-    }
-}
-
 static int decode(struct arena *arena, struct engine_event *out, struct engine_reject *reject,
                   void *state, struct fault *f)
 {
@@ -98,11 +61,11 @@ static int decode(struct arena *arena, struct engine_event *out, struct engine_r
         memcpy(reject->unknown, why.unknown, sizeof why.unknown);
         return rc;
     }
-    struct addition *a = arena_alloc(arena, sizeof *a);
+    struct stats_addition *a = arena_alloc(arena, sizeof *a);
     out->key = event_stats_key(&e, arena);
     if (!a || !out->key)
         return fault_set(f, RC_RETRY, "the batch is full");
-    describe(&e, a);
+    stats_addition(&e, a);
     out->body = a;
     return 0;
 }
@@ -129,7 +92,7 @@ static int lock(struct engine_tx *tx, struct engine_event *const *events, size_t
     return 0;
 }
 
-static void add_row(struct stats_consumer *c, const struct addition *a)
+static void add_row(struct stats_consumer *c, const struct stats_addition *a)
 {
     (void)pg_array_text(&c->columns[TYPE], a->type);
     (void)pg_array_int8(&c->columns[TIME], a->time_ms);
@@ -149,7 +112,7 @@ static int apply(struct engine_tx *tx, struct engine_event *const *events, size_
     for (int i = 0; i < COLUMN_COUNT; i++)
         pg_array_reset(&c->columns[i]);
     for (size_t i = 0; i < n; i++) {
-        const struct addition *a = events[i]->body;
+        const struct stats_addition *a = events[i]->body;
         if (!a->payment && a->time_ms < c->pruned_before_ms)
             engine_dead(events[i], "older_than_pruned", "dedupe keys of that time are forgotten");
         else
@@ -236,7 +199,7 @@ int stats_consumer_new(const struct config *config, struct stats_consumer **out,
     c->prune_after_ms = config_int(config, "STATS_PRUNE_AFTER_DAYS") * DAY_MS;
     c->spec = (struct engine_spec){.name = "stats",
                                    .group = STATS_GROUP,
-                                   .topics = TOPICS,
+                                   .topics = STATS_TOPICS,
                                    .database_setting = "STATS_DATABASE_URL",
                                    .decode = decode,
                                    .handlers = HANDLERS,

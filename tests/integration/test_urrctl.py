@@ -18,8 +18,8 @@ OK, FAILED, USAGE, REFUSED, RETRY = range(5)
 SECRET = "a test's secret: not in Base64, 32 bytes or more"
 DATABASES = ("ticket", "payment", "stats")
 TOPICS = ("payment-events", "reservation-events", "transfer-events", "membership-events", "payment-commands")
-COMMANDS = ("consumer", "gaps", "lag", "migrate", "offsets", "outbox", "queue", "refunds", "replay", "token", "topics",
-            "version")
+COMMANDS = ("consumer", "dlq", "doctor", "gaps", "lag", "migrate", "offsets", "outbox", "queue", "reconcile", "refunds",
+            "replay", "saga", "stats", "token", "topics", "version")
 
 
 def environment(settings):

@@ -1,0 +1,1 @@
+SELECT date::text, event_id, figure, live, rebuilt FROM stats_rebuild_compare($1)
