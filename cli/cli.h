@@ -36,6 +36,7 @@ struct cli_command {
 /* One line per command, as in urrctl.c. */
 extern const struct cli_command CMD_CONSUMER;
 extern const struct cli_command CMD_DLQ;
+extern const struct cli_command CMD_DOCTOR;
 extern const struct cli_command CMD_GAPS;
 extern const struct cli_command CMD_LAG;
 extern const struct cli_command CMD_MIGRATE;

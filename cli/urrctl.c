@@ -13,6 +13,7 @@
 static const struct cli_command *const COMMANDS[] = {
     &CMD_CONSUMER,
     &CMD_DLQ,
+    &CMD_DOCTOR,
     &CMD_GAPS,
     &CMD_LAG,
     &CMD_MIGRATE,

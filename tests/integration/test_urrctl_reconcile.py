@@ -4,7 +4,7 @@ import json
 import pytest
 import redis
 
-from night_world import FOUND, OK, STATS, TICKET, USAGE, NightWorld
+from night_world import FOUND, OK, TICKET, USAGE, NightWorld
 from sql_world import new_id
 
 
@@ -111,3 +111,74 @@ def test_locks_that_postgresql_does_not_know_are_dropped(world):
     assert differences(world, "--repair", "--yes", code=OK)[0]["state"] == "repaired"
     assert client.exists(f"seat:{{{world.event}}}:{good}") and not client.exists(f"seat:{{{world.event}}}:{bad}")
     client.flushall()
+
+
+# --- doctor
+
+
+def troubles(world, code=FOUND):
+    return {(t["check"], t["page"].split("#")[1]): t for t in world.ask("doctor", code=code)["troubles"]
+            if t["check"] != "disk"}  # of the machine the test runs on
+
+
+def settled_doctor(world):
+    """What the machine itself has is not ours to judge; else nothing."""
+    answer = world.urrctl("doctor", "--json").json
+    assert [t for t in answer["troubles"] if t["check"] != "disk"] == [], answer
+    assert answer["looked"] > 15
+
+
+def test_a_healthy_stack_has_no_troubles(world):
+    world.settled()
+    settled_doctor(world)
+
+
+def test_each_planted_trouble_is_found_with_its_page(world):
+    world.daemons["urr-relay"].kill()
+    client = redis.Redis.from_url(world.stack.redis.url)
+    before = {name: client.config_get(name)[name] for name in ("appendonly", "maxmemory-policy", "maxmemory")}
+    world.run("INSERT INTO consumer_gaps (consumer_group, topic, partition, from_offset, to_offset)"
+              " VALUES ('g', 'payment-events', 0, 5, 9)")
+    world.run("INSERT INTO consumer_control (consumer_group, paused, reason, detail, changed_by)"
+              " VALUES ('h', true, 'refund_brake', '30 of 40', 'consumer')")
+    world.run("INSERT INTO consumer_control (consumer_group, paused, reason, changed_by)"
+              " VALUES ('i', true, 'operator', 'ann')")
+    world.run("INSERT INTO outbox (topic, value, created_at) VALUES ('payment-commands', '{}', now() - interval '2 min')")
+    world.run("INSERT INTO outbox_failed (outbox_id, topic, created_at, reason)"
+              " VALUES (1, 'payment-commands', now(), 'too large')")
+    late = world.reservation(seats=1)
+    world.run("UPDATE reservations SET expires_at = now() - interval '1 h' WHERE id = %s", late)
+    world.run("UPDATE reservation_deadlines SET look_at = now() - interval '1 h' WHERE reservation_id = %s", late)
+    world.run("INSERT INTO payment_ledger (payment_id, payment_type, amount, state, event_time, refund_decided_by,"
+              " refund_reason, refund_requested_at) VALUES ('slow', 'reservation', 5, 'refund_requested', now(),"
+              " 'user', 'user', now() - interval '3 h')")
+    world.run("INSERT INTO redis_cleanup (cause, event_id, user_id, reservation_id, created_at)"
+              " VALUES ('sold', %s, 'u', %s, now() - interval '10 min')", new_id(), new_id())
+    world.daemons["urr-ticket-consumer"].kill()
+    world.run("UPDATE consumer_offsets SET caught_up_at = now() - interval '10 min' WHERE consumer_group = %s", TICKET)
+    world.run("DELETE FROM schema_migrations WHERE set_name = 'operator' AND version = 2")
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    client.config_set("appendonly", "no")
+    found = troubles(world)
+    want = {("gaps", "the-consumer-stopped-with-a-gap"), ("brake", "refund-brake"), ("paused", "consumer-paused"),
+            ("outbox", "relay-stands-still"), ("outbox", "outbox-failed"), ("pending", "sweep-blocked"),
+            ("refunds", "refund-unanswered"), ("redis_cleanup", "redis-cleanup"), ("caught up", "consumer-lag"),
+            ("versions", "versions"), ("redis", "redis-unsafe")}
+    assert not want - found.keys(), want - found.keys()
+    assert all(t["level"] == "bad" for key, t in found.items() if key in want - {("redis_cleanup", "redis-cleanup")})
+    text = world.urrctl("doctor")
+    assert text.code == FOUND and "docs/runbook.md#refund-brake" in text.out
+    for name, value in before.items():
+        client.config_set(name, value)
+
+
+def test_a_server_that_is_away_is_a_finding_and_the_rest_is_still_looked_at(world):
+    found = world.ask("doctor", code=FOUND, KAFKA_BROKERS="127.0.0.1:1", REDIS_URL="redis://127.0.0.1:1/0",
+                      PAYMENT_DATABASE_URL="postgresql://u:p@127.0.0.1:1/x")["troubles"]
+    away = {t["check"] for t in found if t["page"].endswith("#server-away")}
+    assert away == {"database", "redis", "kafka"}
+    assert any(t["check"] == "gaps" for t in found)
+
+
+def test_doctor_takes_no_words(world):
+    assert world.urrctl("doctor", "now").code == USAGE
