@@ -11,6 +11,7 @@
 
 #include "runtime/base64.h"
 #include "runtime/fault.h"
+#include "runtime/hmac.h"
 
 enum { MAC_BYTES = 16, DIGITS_MAX = 13, MESSAGE_MAX = 384, FUTURE_S = 60 };
 
@@ -84,9 +85,8 @@ static bool mac(const unsigned char key[32], const char *event, const char *user
                        event, user, (int)text_len, text);
     if (len < 0 || (size_t)len >= sizeof message)
         return false;
-    unsigned char full[EVP_MAX_MD_SIZE];
-    unsigned int full_len = 0;
-    if (!HMAC(EVP_sha256(), key, 32, (const unsigned char *)message, (size_t)len, full, &full_len))
+    unsigned char full[HMAC_SHA256_LEN];
+    if (!hmac_sha256(key, 32, message, (size_t)len, full))
         return false;
     memcpy(out, full, MAC_BYTES);
     return true;

@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #include "runtime/base64.h"
 #include "runtime/fault.h"
 #include "runtime/json.h"
+#include "runtime/hmac.h"
 #include "runtime/jwt.h"
 
 enum { MAC_BYTES = 32, HEADER_MAX = 128 };
@@ -27,8 +25,7 @@ struct token_keys {
 static bool mac(const void *secret, size_t secret_len, const void *text, size_t len,
                 unsigned char out[MAC_BYTES])
 {
-    unsigned int out_len = MAC_BYTES;
-    return HMAC(EVP_sha256(), secret, (int)secret_len, text, len, out, &out_len) != NULL;
+    return hmac_sha256(secret, secret_len, text, len, out);
 }
 
 void token_keys_kid_of(const char *secret, char out[TOKEN_KID_LEN + 1])

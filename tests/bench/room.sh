@@ -19,7 +19,7 @@ finish() {
     rm -rf "$dir"
 }
 trap finish EXIT
-ulimit -n "$(ulimit -Hn)"
+ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
 # await NAME COMMAND...: until the command succeeds, 20 s at most
 await() {
@@ -45,7 +45,7 @@ room_start() {
         --auto-aof-rewrite-percentage 0 --dir "$dir" > "$dir/redis.log" 2>&1 &
     pids+=($!)
     await redis-server redis-cli -p "$redis_port" ping
-    env "$@" QUEUE_PORT="$port" WORKERS=1 MAX_CONNECTIONS=40000 LOG_LEVEL=warn QUEUE_THRESHOLD=0 \
+    env "$@" QUEUE_PORT="$port" WORKERS=1 MAX_CONNECTIONS="$(($(ulimit -n) - 300))" LOG_LEVEL=warn QUEUE_THRESHOLD=0 \
         QUEUE_ENTRY_TOKEN_SECRET="$(head -c 48 /dev/urandom | base64 -w0)" \
         VWR_TOKEN_SECRET="$(head -c 48 /dev/urandom | base64 -w0)" "$bin/urr-queue" > "$dir/queue.log" 2>&1 &
     queue_pid=$!
