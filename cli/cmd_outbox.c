@@ -97,7 +97,7 @@ static int run_list(const struct cli *cli, int argc, char **argv)
 }
 
 static int change(const struct cli *cli, const struct cli_change *c, const char *database,
-                  const int64_t *id, struct cli_step *step)
+                  const int64_t *id, const struct cli_step *what)
 {
     struct config *config = NULL;
     struct pg *pg = NULL;
@@ -107,14 +107,15 @@ static int change(const struct cli *cli, const struct cli_change *c, const char 
         pg_params_int8(&p, *id);
     else
         pg_params_null(&p);
-    step->params = &p;
+    struct cli_step step = *what;
+    step.params = &p;
     int code = check_database(cli, database);
     if (code == CLI_OK)
         code = cli_settings(cli, TABLES, &config);
     if (code == CLI_OK)
         code = cli_pg(cli, config, database, &pg);
     if (code == CLI_OK)
-        code = cli_apply(cli, pg, c, step);
+        code = cli_apply(cli, pg, c, &step);
     pg_free(pg);
     config_free(config);
     return code;

@@ -1,9 +1,12 @@
 """urrctl's levers on running daemons: pause, gaps, the refund brake, refused messages; each heard within a second."""
 import json
+import os
+import pty
 import time
 
 import pytest
-from operator_kit import REFUSED, USAGE, Urrctl
+from harness.stack import program
+from operator_kit import OK, REFUSED, USAGE, Urrctl
 from test_engine import delete_records
 from test_relay_daemon import make_topic, outbox, read_all, relay  # noqa: F401
 from ticket_world import Pipe, TicketWorld, new_id
@@ -43,6 +46,44 @@ def test_a_pause_and_a_resume_reach_every_instance(w):
     assert "not paused" in ctl("consumer", "resume", group, "--yes")
     assert [(row[0], row[1], row[3]["paused"]) for row in audit(w)] == [
         ("consumer pause", group, True), ("consumer resume", group, False)]
+
+
+def on_a_terminal(ctl, answer, *words):
+    """Runs it with a terminal, answers its question; (exit code, all that was on the screen)."""
+    pid, screen = pty.fork()
+    if pid == 0:
+        os.execve(program("urrctl"), ["urrctl", *words], ctl.env)
+    seen = b""
+    while True:
+        try:
+            some = os.read(screen, 4096)
+        except OSError:
+            break
+        if not some:
+            break
+        seen += some
+        if b"[y/N] " in seen and answer:
+            os.write(screen, answer.encode() + b"\n")
+            answer = None
+    os.close(screen)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
+
+
+def test_on_a_terminal_it_asks_and_shows_a_bar(w):
+    w.start()
+    places = w.bulk(20)
+    w.publish(*(w.pays(each) for each in places))
+    w.drained()
+    code, screen = on_a_terminal(w.urrctl, "n", "consumer", "pause", w.pipe.group)
+    assert code == REFUSED and "not confirmed; nothing was changed" in screen
+    assert w.one("SELECT count(*) FROM consumer_control") == w.one("SELECT count(*) FROM operator_audit") == 0
+    words = ("replay", w.pipe.group, "--topic", w.pipe.topic, "--from-time", "1h", "--rate", "50")
+    code, screen = on_a_terminal(w.urrctl, "no", *words)
+    assert code == REFUSED and w.one("SELECT count(*) FROM consumer_replays") == 0
+    code, screen = on_a_terminal(w.urrctl, "y", *words)
+    assert code == OK and "100%  20/20" in screen and "20 duplicate" in screen
+    assert w.one("SELECT who FROM operator_audit LIMIT 1").count("@") == 1
+    w.applied_once(places)
 
 
 def test_a_gap_stops_the_consumer_until_it_is_accepted(w):
