@@ -28,8 +28,8 @@ static struct admin_order *new_order(struct queue_service *s, struct http_reques
     }
     o->s = s;
     o->req = req;
-    strcpy(o->event, event);
-    strcpy(o->actor, actor);
+    (void)snprintf(o->event, sizeof o->event, "%s", event);
+    (void)snprintf(o->actor, sizeof o->actor, "%s", actor);
     return o;
 }
 
@@ -118,7 +118,7 @@ bool admin_order_set(struct admin_order *o, const char *name, const char *value)
     if (o->setting_count == ROOM_SETTINGS_MAX || strlen(value) >= ADMIN_VALUE_MAX)
         return false;
     char *copy = o->values[o->setting_count];
-    strcpy(copy, value);
+    (void)snprintf(copy, ADMIN_VALUE_MAX, "%s", value);
     o->settings[o->setting_count++] = (struct room_setting){name, copy};
     return true;
 }
@@ -139,7 +139,7 @@ static bool value_text(const cJSON *item, char out[ADMIN_VALUE_MAX])
              clock_parse_iso(text, strlen(text), &ms) == 0)
         (void)snprintf(out, ADMIN_VALUE_MAX, "%" PRId64, ms);
     else if (text && strlen(text) < ADMIN_VALUE_MAX)
-        strcpy(out, text);
+        (void)snprintf(out, ADMIN_VALUE_MAX, "%s", text);
     else
         return false;
     return true;
@@ -203,7 +203,7 @@ bool admin_order_read_text(struct admin_order *o, const char *name, char *out, s
     const char *text = json_str(object, name);
     bool good = json_is_null_or_absent(object, name) || (text && strlen(text) < cap);
     if (good && text)
-        strcpy(out, text);
+        (void)snprintf(out, cap, "%s", text);
     cJSON_Delete(object);
     if (!good)
         refuse(o, "BAD_TEXT", "A text is too long, or is none.");

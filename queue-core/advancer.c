@@ -74,7 +74,7 @@ static struct known_room *find_or_add(struct advancer *a, const char *event)
     r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    strcpy(r->event, event);
+    (void)snprintf(r->event, sizeof r->event, "%s", event);
     r->owner = a;
     r->asked_ms = loop_now_ms(a->loop);
     r->chain = a->chains[chain_of(event)];

@@ -1,6 +1,7 @@
 /* event_list.c - the events an operator can choose from. */
 #include "queue-core/event_list.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +98,7 @@ static void add(struct listing *l, const char *event)
     if (l->count == EVENT_LIST_MAX)
         l->more = true;
     else
-        strcpy(l->events[l->count++], event);
+        (void)snprintf(l->events[l->count++], sizeof *l->events, "%s", event);
 }
 
 static void ask_sets(struct listing *l);

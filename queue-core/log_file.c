@@ -188,7 +188,18 @@ static int recover(struct log_file *file, struct fault *f)
     return 0;
 }
 
-/* The numbers of the files there are; 0: none. */
+/* The number in a file's name; 0: not a file of ours. */
+static unsigned number_of(const char *name)
+{
+    static const char START[] = "admission-";
+    char *end;
+    if (strncmp(name, START, sizeof START - 1) != 0)
+        return 0;
+    unsigned long number = strtoul(name + sizeof START - 1, &end, 10);
+    return strcmp(end, ".jsonl") == 0 && number <= UINT_MAX ? (unsigned)number : 0;
+}
+
+/* The numbers of the files there are; newest 0: none. */
 static void newest_and_oldest(const struct log_file *file, unsigned *newest, unsigned *oldest)
 {
     DIR *dir = opendir(file->folder);
@@ -196,9 +207,8 @@ static void newest_and_oldest(const struct log_file *file, unsigned *newest, uns
     *newest = 0;
     *oldest = UINT_MAX;
     while (dir && (entry = readdir(dir))) {
-        unsigned number;
-        char end;
-        if (sscanf(entry->d_name, "admission-%6u.json%c", &number, &end) != 2 || end != 'l')
+        unsigned number = number_of(entry->d_name);
+        if (number == 0)
             continue;
         *newest = number > *newest ? number : *newest;
         *oldest = number < *oldest ? number : *oldest;

@@ -101,7 +101,7 @@ static void follow(struct log_sink *k, const char *event)
     e = calloc(1, sizeof *e);
     if (!e)
         return;
-    strcpy(e->event, event);
+    (void)snprintf(e->event, sizeof e->event, "%s", event);
     e->sink = k;
     e->next = k->events;
     k->events = e;

@@ -8,6 +8,7 @@ import jwt
 import pytest
 
 from harness.stack import ROOT, build_dir
+from queue_kit import ENTRY_SECRET, Room, settings
 
 SECRET = "the entry secret, at least 32 bytes"
 OTHER = "another secret, also with 32 bytes.."
@@ -82,6 +83,15 @@ def test_refuses_what_is_no_entry(may_buy):
            "without exp": sign(exp=None), "without sub": sign(sub=None), "without uid": sign(uid=None),
            "nothing": "", "noise": "x.y.z"}
     assert [name for name, token in bad.items() if may_buy(token, "ev-1", "anna@example.com", SECRET)] == []
+
+
+def test_accepts_what_urr_queue_gives_out(may_buy, daemon, redis_url):
+    one = Room(daemon("urr-queue", settings(redis_url), port_setting="QUEUE_PORT"), "ev-1")
+    one.admin("POST", "register")
+    token = one.join("anna@example.com")["entryToken"]
+    assert may_buy(token, "ev-1", "anna@example.com", ENTRY_SECRET)
+    assert not may_buy(token, "ev-1", "bert@example.com", ENTRY_SECRET)
+    assert not may_buy(token, "ev-2", "anna@example.com", ENTRY_SECRET)
 
 
 def test_the_page_shows_the_example_word_for_word():
