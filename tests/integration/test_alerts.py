@@ -1,11 +1,15 @@
 """Alerts and the runbook: rules that promtool accepts, metrics that exist, a section for each alert and finding."""
 import glob
+import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 
 import yaml
 
+from harness.process import free_port
 from harness.stack import ROOT
 
 FOLDER = os.path.join(ROOT, "compose/prometheus")
@@ -53,3 +57,38 @@ def test_every_alert_and_every_finding_has_its_section():
     assert len(pages) > 15 and pages <= ANCHORS, pages - ANCHORS
     for anchor in re.findall(r"\]\(#([a-z-]+)\)", RUNBOOK):
         assert anchor in ANCHORS, anchor
+
+
+START = """
+set -euo pipefail
+. compose/lib.sh; . compose/process.sh; . compose/settings.sh; . compose/servers.sh; . compose/observability.sh
+RUN=$1 DATA=$2 DAEMON_PORT_BASE=$(($3 - 90))
+trap 'stop_process prometheus' EXIT
+daemons() { "$1" urr-relay 1 RELAY_PORT; }
+launch_prometheus
+curl -fsS "http://127.0.0.1:$3/api/v1/rules" && echo
+for _ in $(seq 150); do
+    targets=$(curl -fsS "http://127.0.0.1:$3/api/v1/targets")
+    case $targets in *urr-relay*) break ;; esac
+    sleep 0.1
+done
+echo "$targets"
+"""
+
+
+def test_prometheus_starts_with_these_files_and_ends():
+    folder = tempfile.mkdtemp(prefix="urr-prometheus-", dir="/var/tmp")
+    try:
+        os.chmod(folder, 0o711)
+        run, data = os.path.join(folder, "run"), os.path.join(folder, "data")
+        os.mkdir(run), os.mkdir(data)
+        os.chmod(data, 0o711)
+        done = subprocess.run(["bash", "-c", START, "start", run, data, str(free_port())], cwd=ROOT,
+                              capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0, done.stdout + done.stderr
+        rules, targets = (json.loads(line)["data"] for line in done.stdout.splitlines() if line.startswith("{"))
+        assert len(rules["groups"][0]["rules"]) == len(RULES)
+        assert targets["activeTargets"][0]["labels"]["daemon"] == "urr-relay"
+        assert not os.path.exists(os.path.join(run, "prometheus.pid")), "it was not ended"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

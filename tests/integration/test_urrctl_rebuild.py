@@ -1,13 +1,18 @@
-"""urrctl stats rebuild: damaged figures come back from the log, whatever interrupts it."""
+"""urrctl stats rebuild: damaged figures come back from the log, whatever interrupts it. And, where the log is
+shortened anyway, docs/runbook.md followed by copy and paste."""
+import os
 import random
+import re
 import signal
+import subprocess
 import time
 
 import psycopg2
 import pytest
 
 from harness.process import eventually
-from night_world import OK, REFUSED, RETRY, STATS, USAGE, NightWorld
+from harness.stack import ROOT, build_dir
+from night_world import OK, REFUSED, RETRY, STATS, TICKET, USAGE, NightWorld
 from sql_world import new_id
 from test_engine import delete_records
 
@@ -170,7 +175,7 @@ def test_two_operators_and_wrong_use_change_nothing(world):
 
 
 def test_days_that_left_the_log_are_copied(world):
-    """Last in the file: it shortens the log."""
+    """Late in the file: it shortens the log."""
     right = everything(world)
     ends = world.ends("payment-events")
     for (topic, partition), end in ends.items():
@@ -182,3 +187,62 @@ def test_days_that_left_the_log_are_copied(world):
     assert everything(world) == right
     sell(world, 3)
     assert live(world) == truth(world)
+
+
+# --- the runbook, by copy and paste
+
+
+def steps(section):
+    """The shell blocks of a section, in order."""
+    text = open(os.path.join(ROOT, "docs/runbook.md")).read()
+    body = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", text, re.S | re.M).group(1)
+    return [re.sub(r"^ {3}", "", block, flags=re.M) for block in re.findall(r"```sh\n(.*?)```", body, re.S)]
+
+
+def paste(world, block):
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=120, env={**os.environ, **world.settings,
+                                                       "PATH": f"{build_dir()}/bin:{os.environ['PATH']}"})
+    assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_somebody_follows_the_runbook_after_a_gap(world):
+    world.daemons["urr-ticket-consumer"].kill()
+    rids = [world.created(world.reservation(seats=1)) for _ in range(2)]
+    events = [world.confirmed(rid, payment=new_id(), amount=50000) for rid in rids]
+    for event in events:
+        event["order"] = "one-partition"
+    world.publish(events[0])
+    gone = world.ends("payment-events")
+    world.publish(events[1])
+    for (topic, partition), end in gone.items():
+        delete_records(world.brokers, topic, partition, end)
+    consumer = world.start("urr-ticket-consumer", ready=None)
+    consumer.wait("/readyz", 503)
+    eventually(lambda: world.one("SELECT count(*) FROM consumer_gaps WHERE accepted_at IS NULL"), 30, what="the gap")
+    look, accept, after = steps("The consumer stopped with a gap")
+    assert TICKET in paste(world, look)
+    paste(world, accept)
+    consumer.wait("/readyz", 200)
+    eventually(lambda: world.one("SELECT status FROM reservations WHERE id = %s", rids[1]) == "confirmed", 30,
+               what="the payment behind the gap to be applied")
+    assert "payments" not in paste(world, after)  # what is gone from the log is nobody's difference
+    world.publish(events[0])                      # step 2: published again
+    eventually(lambda: world.one("SELECT status FROM reservations WHERE id = %s", rids[0]) == "confirmed", 30,
+               what="the payment of the gap to be applied")
+
+
+def test_somebody_follows_the_runbook_after_the_brake(world):
+    def paused():
+        return world.one("SELECT count(*) FROM consumer_control WHERE paused AND consumer_group = %s", TICKET)
+    world.publish(*(world.confirmed(new_id(), payment=new_id(), amount=5) for _ in range(30)))
+    eventually(paused, 30, what="the brake")
+    look, mended, right, after = steps("Refund brake")
+    assert "refund_brake" in paste(world, look)
+    paste(world, mended.splitlines()[0])  # its dry run: here the refunds are right
+    assert paused()
+    paste(world, right)
+    world.settled()
+    assert world.one("SELECT count(*) FROM payment_ledger WHERE refund_reason = 'reservation_missing'") == 30
+    assert TICKET in paste(world, after)
