@@ -70,11 +70,12 @@ def test_activation_takes_effect_on_the_other_instance_at_once(pair):
 
 def test_visitors_are_served_in_order_smoothly_and_get_a_token(pair):
     one, two = pair
-    one.admin("POST", "settings", {"vwrBatch": 100, "vwrInterval": 2000})
+    one.admin("POST", "settings", {"vwrBatch": 0})  # nobody moves while they come
     one.vwr_admin("activate")
     mine = [one.assign(f"anon-{n}") for n in range(60)]
     assert [each["position"] for each in mine] == list(range(1, 61))
     seen = []
+    one.admin("POST", "settings", {"vwrBatch": 60, "vwrInterval": 3000})
 
     def served():
         answer = two.check_number(mine[-1]["requestId"], "anon-59")
