@@ -242,7 +242,7 @@ static void settle(struct entry *e, enum event_answer answer)
     struct waiters waiters = STAILQ_HEAD_INITIALIZER(waiters);
     struct waiter *w;
     int64_t now = loop_now_ms(d->service->loop);
-    if (answer == EVENT_AWAY && e->state == KNOWN)
+    if (answer == EVENT_AWAY && e->state == KNOWN && d->service->redis)
         answer = EVENT_KNOWN, e->until_ms = now + EVENT_UNKNOWN_MS;
     else if (answer != EVENT_AWAY)
         e->until_ms = now + (answer == EVENT_KNOWN ? EVENT_KNOWN_MS : EVENT_UNKNOWN_MS);
@@ -459,13 +459,13 @@ static int open_directory(struct queue_service *s, struct fault *f)
 static void close_directory(struct queue_service *s)
 {
     struct event_directory *d = s->events;
-    struct entry *e;
     if (!d)
         return;
     http_client_free(d->tickets); /* whoever still waits is told */
-    while ((e = TAILQ_FIRST(&d->entries)) != NULL) {
+    for (struct entry *e = TAILQ_FIRST(&d->entries), *next; e; e = next) {
+        next = TAILQ_NEXT(e, used);
         settle(e, EVENT_AWAY);
-        forget(d, e);
+        free(e);
     }
     loop_timer_free(d->timer);
     explicit_bzero(d->authorization, sizeof d->authorization);

@@ -61,7 +61,7 @@ bool queue_http_admin(struct queue_service *s, struct http_request *req, struct 
 
 void queue_http_away(struct queue_service *s, struct http_request *req)
 {
-    int64_t seconds = (redis_retry_after_ms(s->redis) + 999) / 1000;
+    int64_t seconds = s->redis ? (redis_retry_after_ms(s->redis) + 999) / 1000 : 1;
     char text[24];
     (void)snprintf(text, sizeof text, "%" PRId64, seconds > 0 ? seconds : 1);
     (void)http_set_header(req, "Retry-After", text);

@@ -193,6 +193,7 @@ void queue_service_close(struct worker *w)
         return;
     redis_pubsub_close(s->pubsub);
     redis_close(s->redis); /* every call under way answers its request now */
+    s->redis = NULL;       /* and none is made any more */
     while (QUEUE_PARTS[count])
         count++;
     while (count-- > 0)

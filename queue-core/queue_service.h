@@ -44,7 +44,7 @@ struct queue_service {
     struct worker *worker;
     struct loop *loop;
     const struct config *config;
-    struct redis *redis;
+    struct redis *redis; /* NULL while the parts close: whoever waits is told to come again */
     struct redis_pubsub *pubsub;
     struct room *room;
     struct room_rules rules;

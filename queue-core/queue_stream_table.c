@@ -40,11 +40,18 @@ struct stream_table *stream_table_new(void)
 
 void stream_table_free(struct stream_table *t)
 {
-    struct stream_event *e;
     if (!t)
         return;
-    while ((e = TAILQ_FIRST(&t->events)) != NULL)
-        stream_table_close(t, TAILQ_FIRST(&e->streams));
+    for (struct stream_event *e = TAILQ_FIRST(&t->events), *next; e; e = next) {
+        next = TAILQ_NEXT(e, link);
+        for (struct stream *s = TAILQ_FIRST(&e->streams), *after; s; s = after) {
+            after = TAILQ_NEXT(s, link);
+            s->event = NULL;
+            if (s->pins == 0)
+                free(s);
+        }
+        free(e);
+    }
     free(t->chains);
     free(t);
 }
