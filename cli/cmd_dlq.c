@@ -155,7 +155,7 @@ static void print_value(const struct dlq_letter *l)
         l->value && json_parse(l->value, l->value_len, &body, &f) == 0 ? cJSON_Print(body) : NULL;
     if (pretty)
         (void)puts(pretty);
-    for (size_t i = 0; !pretty && i < l->value_len; i++) {
+    for (size_t i = 0; !pretty && l->value && i < l->value_len; i++) {
         unsigned char c = ((const unsigned char *)l->value)[i];
         (void)putchar(c >= 0x20 && c < 0x7f ? c : '?');
     }

@@ -85,9 +85,11 @@ static int run(const struct cli *cli, int argc, char **argv)
         .command = "reconcile --repair", .target = "ticket_db", .dry_run = dry_run};
     int code = cli_args(cli, "reconcile", "", argc, argv, options, NULL, 0, 0, NULL);
     struct reconcile *r = calloc(1, sizeof *r);
+    if (!r)
+        return cli_fail(cli, CLI_FAILED, "no memory");
     change.yes = yes;
     if (code == CLI_OK)
-        code = r ? stage_open(&stage, cli, TABLES) : cli_fail(cli, CLI_FAILED, "no memory");
+        code = stage_open(&stage, cli, TABLES);
     if (code == CLI_OK)
         code = reconcile_run(r, &stage);
     if (code == CLI_OK && repair && !dry_run && reconcile_repairable(r)) {
@@ -101,8 +103,7 @@ static int run(const struct cli *cli, int argc, char **argv)
         show(cli, r);
         code = left(r) ? CLI_FOUND : CLI_OK;
     }
-    if (r)
-        reconcile_done(r);
+    reconcile_done(r);
     free(r);
     stage_close(&stage);
     return code;

@@ -247,7 +247,7 @@ int dlq_read(struct dlq *d, struct stage *stage, const struct dlq_filter *filter
     if (code != CLI_OK)
         return code;
     int rc = 0;
-    for (size_t i = 0; TOPICS[i].name && i < MAX_TOPICS && rc == 0; i++)
+    for (size_t i = 0; i < MAX_TOPICS && TOPICS[i].name && rc == 0; i++)
         if (equal(filter->topic, TOPICS[i].name) && topic_dlq(TOPICS[i].name, names[i]))
             rc = log_scan_add(&scan, stage, names[i], 0, &f);
     if (rc == 0)

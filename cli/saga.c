@@ -236,7 +236,7 @@ static int read_log(struct work *w)
     if (code != CLI_OK)
         return code;
     int rc = 0;
-    for (size_t i = 0; TOPICS[i].name && i < MAX_TOPICS && rc == 0; i++) {
+    for (size_t i = 0; i < MAX_TOPICS && TOPICS[i].name && rc == 0; i++) {
         rc = log_scan_add(&scan, w->stage, TOPICS[i].name, w->since_ms, &f);
         if (rc == 0 && topic_dlq(TOPICS[i].name, letters[i])) /* they keep their source's time */
             rc = log_scan_add(&scan, w->stage, letters[i], 0, &f);
