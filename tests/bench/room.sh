@@ -21,11 +21,11 @@ finish() {
 trap finish EXIT
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
-# await NAME COMMAND...: until the command succeeds, 20 s at most
+# await NAME COMMAND...: until the command succeeds, AWAIT_S (20) seconds at most
 await() {
     local name=$1
     shift
-    for _ in $(seq 400); do
+    for _ in $(seq $((${AWAIT_S:-20} * 20))); do
         "$@" > /dev/null 2>&1 && return
         sleep 0.05
     done
