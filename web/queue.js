@@ -118,21 +118,22 @@ async function look(method, what, signal) {
   return ok ? take(data) : refused(status, data.redirectTo);
 }
 
-// Reads server-sent events with fetch: EventSource hides a 503 and its Retry-After.
+// Reads server-sent events with fetch: EventSource hides a 503 and its Retry-After. An unchanged
+// position is told again every 15 s, so that a longer silence means something.
 let streamFails = 0, streamFrom = 0;
 async function stream(signal, heard) {
   const quit = new AbortController(), stop = () => quit.abort();
   signal.addEventListener('abort', stop);
   let silence = setTimeout(stop, 8000), news = false;
   try {
-    const response = judge(await fetch(api('stream'), { headers: { Accept: 'text/event-stream', ...proof() }, cache: 'no-store', signal: quit.signal }));
+    const response = await judge(await fetch(api('stream'), { headers: { Accept: 'text/event-stream', ...proof() }, cache: 'no-store', signal: quit.signal }));
     if (!/event-stream/.test(response.headers.get('Content-Type'))) throw new Error('no stream');
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = '';;) {
       const { done, value } = await reader.read();
       if (done) break;
       clearTimeout(silence);
-      silence = setTimeout(stop, 45000);
+      silence = setTimeout(stop, 20000);
       const parts = (text += value.replace(/\r/g, '')).split('\n\n');
       text = parts.pop();
       for (const part of parts) {
@@ -158,17 +159,16 @@ async function stream(signal, heard) {
   return soon(1);
 }
 
-// A poll between two streams: it claims, and tells the newest also where streams fail.
+// A poll comes between two streams: it claims, and tells the newest also where streams fail.
 let fresh = false;
 async function step(signal, heard) {
-  if (!joined) return look('POST', 'check', signal);
-  if (fresh && Date.now() >= streamFrom) {
+  if (fresh && joined && Date.now() >= streamFrom) {
     fresh = false;
     return stream(signal, heard);
   }
-  const wait = await look('GET', 'status', signal);
+  const wait = await (joined ? look('GET', 'status', signal) : look('POST', 'check', signal));
   fresh = true;
-  return wait === null || Date.now() < streamFrom ? wait : 0;
+  return wait === null || !joined || Date.now() < streamFrom ? wait : 0;
 }
 
 const left = () => { finish(); end('↩', 'left', 'again', again); };

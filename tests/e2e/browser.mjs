@@ -5,19 +5,26 @@ import { createRequire } from 'node:module';
 const require = createRequire(process.env.URR_NODE_MODULES + '/');
 const { chromium } = require('playwright-core');
 
-// withPage(async page => …): any error, also one in the page's own scripts, ends with exit code 1.
-export async function withPage(test) {
+// withBrowser(async browser => …): the browser ends with the test.
+export async function withBrowser(test) {
   const browser = await chromium.launch({
     executablePath: process.env.URR_CHROMIUM || '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   });
-  const broken = [];
   try {
+    await test(browser);
+  } finally {
+    await browser.close();
+  }
+}
+
+// withPage(async page => …): any error, also one in the page's own scripts, ends with exit code 1.
+export async function withPage(test) {
+  await withBrowser(async browser => {
+    const broken = [];
     const page = await browser.newPage();
     page.on('pageerror', error => broken.push(error));
     await test(page);
     if (broken.length > 0) throw broken[0];
-  } finally {
-    await browser.close();
-  }
+  });
 }
