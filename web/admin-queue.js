@@ -22,9 +22,13 @@ let event = decodeURIComponent(location.hash.slice(1));
 
 const ask = (method, path, body) => call(method, path, { headers: token ? { Authorization: `Bearer ${token}` } : {} }, body);
 
+// What was read before a change had ended says nothing about it: the switches would flicker.
+let changes = 0;
 async function change(method, path, body) {
+  changes++;
   const answer = await ask(method, path, body).catch(error => ({ data: { error: error.message } }));
   tell(answer.ok ? '' : answer.data.error?.message || answer.data.error);
+  changes++;
   refresh();
 }
 function tell(text) {
@@ -65,6 +69,7 @@ function drawChart() {
 const unlessEditing = (id, set) => { if (document.activeElement !== $(id)) set($(id)); };
 function draw() {
   drawEvents();
+  if ($('ask').open) return;
   $('panel').hidden = !view;
   if (!view) return;
   const rate = history.at(-1)?.r || 0;
@@ -93,7 +98,8 @@ async function look() {
     if (!event && events.length) event = events[0].eventId;
   }
   if (event) {
-    const answer = await ask('GET', `${queue}/${event}`);
+    const before = changes, answer = await ask('GET', `${queue}/${event}`);
+    if (changes !== before || changes % 2) return .1;
     view = answer.ok ? answer.data : null;
     if (view) history = [...history, { w: view.queueSize, a: view.currentUsers, r: view.admittedPerSecond }].slice(-120);
   }
