@@ -185,16 +185,13 @@ bool reader_braked(struct engine *e, const struct engine_brake *brake, struct fa
     return true;
 }
 
+/* What comes of it later is dropped: stopping one partition would make the client fetch all others
+ * anew. */
 static void finish(struct engine *e, size_t i)
 {
     struct reader *r = e->reader;
-    struct partition *p = &e->partitions[i];
-    struct fault scrap;
-    if (r->finished[i])
-        return;
+    r->open -= !r->finished[i];
     r->finished[i] = true;
-    r->open--;
-    (void)kafka_consumer_seek(e->kafka, p->topic, p->number, KAFKA_OFFSET_NONE, &scrap);
 }
 
 /* RC_RETRY: the batch is full and the message stays the caller's. */
@@ -338,6 +335,8 @@ static int prepare(struct engine *e, struct reader *r, const struct reader_optio
     e->dedupe_group = o->spec->dedupe_group ? o->spec->dedupe_group : o->spec->group;
     e->ignored_types = o->ignored_types;
     e->batch_size = o->batch_size ? o->batch_size : BATCH_SIZE;
+    if (o->rate > 0 && o->rate / 10 < (int64_t)e->batch_size) /* no bursts: ten batches a second */
+        e->batch_size = o->rate >= 10 ? (size_t)(o->rate / 10) : 1;
     arena_init(&e->arena, ARENA_BYTES);
     backoff_init(&e->backoff, 10, 1000, 0);
     engine_metrics_init(&e->metrics, o->spec->group);
