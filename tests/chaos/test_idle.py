@@ -6,7 +6,7 @@ import pytest
 
 from harness.stack import ROOT, program
 
-SECRET = "0123456789abcdef0123456789abcdef0123456789abcdef"
+SECRETS = ("JWT_SECRET", "INTERNAL_API_TOKEN", "QUEUE_ENTRY_TOKEN_SECRET", "VWR_TOKEN_SECRET")
 
 
 def rows():
@@ -25,8 +25,8 @@ def settings(servers, fresh_database, redis_url, kafka):
     return {
         "TICKET_DATABASE_URL": fresh_database("ticket"), "PAYMENT_DATABASE_URL": fresh_database("payment"),
         "STATS_DATABASE_URL": fresh_database("stats"), "REDIS_URL": redis_url, "KAFKA_BROKERS": kafka,
-        "JWT_SECRET": SECRET, "INTERNAL_API_TOKEN": SECRET, "QUEUE_ENTRY_TOKEN_SECRET": SECRET,
-        "VWR_TOKEN_SECRET": SECRET,
+        # Each its own, as the daemons insist.
+        **{name: str(n) * 48 for n, name in enumerate(SECRETS)},
     }
 
 
