@@ -1,18 +1,25 @@
 /* admission.c - admission and clean-up passes over queue:active-events. */
 #include "queue-core/admission.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "queue-core/queue_metrics.h"
 #include "queue-core/queue_service.h"
 #include "runtime/buf.h"
+#include "runtime/clock.h"
 #include "runtime/fault.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
 #include "runtime/redis.h"
 
 static const char ACTIVE_EVENTS[] = "queue:active-events";
+/* A sorted set, by when they emptied: their parked users and used numbers are kept for a day each,
+ * and somebody has to come by to forget them. */
+static const char EMPTIED_EVENTS[] = "queue:emptied-events";
+#define EMPTIED_MS INT64_C(180000000) /* 50 hours: by then nothing is left to forget */
 
 enum { CALL_MS = 2000, MIN_TICK_MS = 25, MESSAGE_MAX = ROOM_ADMIT_MAX * (ROOM_USER_MAX + 1) + 128 };
 
@@ -35,7 +42,7 @@ static void on_listed(const struct redis_result *res, void *arg)
 {
     (void)arg;
     if (res->rc)
-        LOG_DEBUG("queue:active-events not changed", LOG_STR("reason", res->text));
+        LOG_DEBUG("a list of events is not changed", LOG_STR("reason", res->text));
 }
 
 static void list(struct queue_service *s, const char *verb, const char *event)
@@ -45,6 +52,18 @@ static void list(struct queue_service *s, const char *verb, const char *event)
                       REDIS_ARGS(REDIS_STR(verb), REDIS_STR(ACTIVE_EVENTS), REDIS_STR(event)),
                       CALL_MS, on_listed, NULL, &f) != 0)
         LOG_DEBUG("queue:active-events not changed", LOG_STR("reason", f.text));
+}
+
+static void list_emptied(struct queue_service *s, const char *event)
+{
+    char now[24];
+    struct fault f;
+    (void)snprintf(now, sizeof now, "%" PRId64, clock_wall_ms());
+    if (redis_command(s->redis, EMPTIED_EVENTS,
+                      REDIS_ARGS(REDIS_STR("ZADD"), REDIS_STR(EMPTIED_EVENTS), REDIS_STR(now),
+                                 REDIS_STR(event)),
+                      CALL_MS, on_listed, NULL, &f) != 0)
+        list(s, "SADD", event); /* it will be emptied once more */
 }
 
 void admission_notice(struct queue_service *s, const char *event)
@@ -64,6 +83,8 @@ static void on_second_look(const struct room_view *v, void *arg)
     struct pass *p = arg;
     if (v->rc || v->queue_size > 0 || v->active > 0)
         list(p->admission->service, "SADD", p->event);
+    else
+        list_emptied(p->admission->service, p->event);
     done(p);
 }
 
@@ -134,30 +155,65 @@ static struct pass *new_pass(struct admission *a, const char *event)
     return p;
 }
 
-static void begin(struct admission *a, const char *event, bool clean)
+static void begin_admit(struct admission *a, const char *event)
 {
     struct fault f;
     struct pass *p = new_pass(a, event);
     if (p && room_admit(a->service->room, event, on_admitted, p, &f) != 0)
         done(p);
-    p = clean ? new_pass(a, event) : NULL;
+}
+
+static void begin_clean(struct admission *a, const char *event)
+{
+    struct fault f;
+    struct pass *p = new_pass(a, event);
     if (p && room_clean(a->service->room, event, true, on_cleaned, p, &f) != 0)
         done(p);
+}
+
+static void for_each_event(struct admission *a, const struct redis_result *res,
+                           void (*begin)(struct admission *a, const char *event))
+{
+    for (size_t i = 0; res->rc == 0 && i < redis_reply_count(res->reply); i++) {
+        const char *event = redis_reply_str(redis_reply_at(res->reply, i), NULL);
+        if (room_event_ok(event))
+            begin(a, event);
+    }
+}
+
+static void on_emptied(const struct redis_result *res, void *arg)
+{
+    for_each_event(arg, res, begin_clean);
+}
+
+/* The longest emptied first, and those that have been forgotten off the list. */
+static void clean_emptied(struct admission *a)
+{
+    char over[24];
+    struct fault f;
+    struct redis *r = a->service->redis;
+    (void)snprintf(over, sizeof over, "%" PRId64, clock_wall_ms() - EMPTIED_MS);
+    if (redis_command(r, EMPTIED_EVENTS,
+                      REDIS_ARGS(REDIS_STR("ZREMRANGEBYSCORE"), REDIS_STR(EMPTIED_EVENTS),
+                                 REDIS_STR("-inf"), REDIS_STR(over)),
+                      CALL_MS, on_listed, NULL, &f) == 0)
+        (void)redis_command(r, EMPTIED_EVENTS,
+                            REDIS_ARGS(REDIS_STR("ZRANGE"), REDIS_STR(EMPTIED_EVENTS),
+                                       REDIS_STR("0"), REDIS_STR("999")),
+                            CALL_MS, on_emptied, a, &f);
 }
 
 static void on_events(const struct redis_result *res, void *arg)
 {
     struct admission *a = arg;
-    bool clean = a->clean_due;
+    bool clean = a->clean_due && res->rc == 0;
     a->listing = false;
-    if (res->rc)
+    for_each_event(a, res, begin_admit);
+    if (!clean)
         return;
     a->clean_due = false;
-    for (size_t i = 0; i < redis_reply_count(res->reply); i++) {
-        const char *event = redis_reply_str(redis_reply_at(res->reply, i), NULL);
-        if (room_event_ok(event))
-            begin(a, event, clean);
-    }
+    for_each_event(a, res, begin_clean);
+    clean_emptied(a);
 }
 
 static void on_admit_timer(void *arg)

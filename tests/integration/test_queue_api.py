@@ -296,6 +296,22 @@ def test_an_emptied_event_leaves_the_list_and_comes_back(queue, operator):
     process.eventually(lambda: operator.redis.smembers("queue:active-events") == {"ev1"}, 5)
 
 
+def test_an_emptied_event_is_forgotten_a_day_later(queue, operator):
+    redis, day_ago = operator.redis, int(time.time() * 1000) - 25 * 3600 * 1000
+    daemon = queue(QUEUE_STALE_CLEANUP_INTERVAL_MS="100")
+    operator.register("ev1")
+    ann = User("ann", daemon)
+    ann.check("ev1")
+    ann.leave("ev1")
+    process.eventually(lambda: redis.zrange("queue:emptied-events", 0, -1) == ["ev1"], 5)
+    process.eventually(lambda: redis.hexists("{ev1}:state", "emptySince"), 5)
+    assert redis.hlen("{ev1}:pos-owner") == 1
+    redis.hset("{ev1}:state", "emptySince", day_ago)
+    process.eventually(lambda: not redis.exists("{ev1}:pos-owner"), 5)
+    redis.zadd("queue:emptied-events", {"ev1": day_ago - 26 * 3600 * 1000})
+    process.eventually(lambda: not redis.exists("queue:emptied-events"), 5)
+
+
 def test_small_when_idle_and_counted(queue, operator):
     daemon = queue()
     operator.register("ev1")
