@@ -14,7 +14,7 @@ SHELL = "set -euo pipefail\n"
 def free_base():
     """A port below which nothing of the stack's offsets is in use."""
     for base in range(23000, 32000, 200):
-        if all(process.port_is_free(base + offset) for offset in (4, 12, 13, 32, 79, 92, 93)):
+        if all(process.port_is_free(base + offset) for offset in (4, 7, 12, 13, 32, 79, 92, 93)):
             return base
     raise RuntimeError("no free ports between 23000 and 32000")
 
@@ -46,12 +46,13 @@ def tour(clone):
     """The README's commands up to the n-th block, each block as one script, with this stack's port."""
     text = open(os.path.join(clone.folder, "README.md")).read()
     blocks = re.findall(r"```sh tour\n(.*?)```", text, re.S)
-    assert len(blocks) == 3
-    return [block.replace("127.0.0.1:3004", f"127.0.0.1:{clone.base + 4}") for block in blocks]
+    assert len(blocks) == 4
+    return [re.sub(r"127\.0\.0\.1:300(\d)", lambda port: f"127.0.0.1:{clone.base + int(port[1])}", block)
+            for block in blocks]
 
 
 def test_the_tour_shows_what_the_readme_says(clone, eventually):
-    pay, again, figures = tour(clone)
+    pay, again, figures, _ = tour(clone)
     clone.run(SHELL + pay)
     look = SHELL + pay.replace("\npay pay-1\n", "\n")  # the same look, without paying again
     eventually(lambda: clone.run(look).count("| confirmed |") == 2, 30, what="both seats are confirmed")
@@ -62,6 +63,14 @@ def test_the_tour_shows_what_the_readme_says(clone, eventually):
                what="the second payment goes back")
     assert "pay-1      | applied          | 198000 |" in clone.run(ledger)
     eventually(lambda: '"confirmedReservations": 1' in clone.run(head + figures), 30, what="figures")
+
+
+def test_the_tours_crowd_is_served_fairly(clone):
+    pay, _, _, crowd = tour(clone)
+    out = clone.run(SHELL + pay[:pay.index("pay()")] + crowd, timeout=120)
+    assert re.search(r"^\s*overshoot\s+0 +most inside 50", out, re.M), out
+    assert len(re.findall(r"^\s*inversions\s+0 ", out, re.M)) == 2, out
+    assert ": fair" in out
 
 
 def test_a_second_up_takes_seconds_and_changes_nothing(clone):
