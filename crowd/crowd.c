@@ -498,9 +498,9 @@ static void begin_user(struct crowd *c, uint32_t i)
     u->number = i;
     if (kind < c->o.bots)
         u->bot = true;
-    else if ((kind -= c->o.bots) < c->o.no_shows)
+    else if (kind < c->o.bots + c->o.no_shows)
         u->no_show = true;
-    else if ((kind -= c->o.no_shows) < c->o.sleepers)
+    else if (kind < c->o.bots + c->o.no_shows + c->o.sleepers)
         u->sleeper = true;
     u->streams = !u->bot && chance(c) * 100 < c->o.streams;
     if (u->no_show || u->sleeper)

@@ -100,12 +100,17 @@ static bool whole(const char *text, double min, double max, uint32_t *out)
 
 static bool read_shop(const char *text, struct crowd_options *o)
 {
-    double from = 0, to = 0;
-    char end = 0;
-    int n = sscanf(text, "%lf-%lf%c", &from, &to, &end);
-    if (n == 1)
-        to = from;
-    if ((n != 1 && n != 2) || from < 0 || to < from || to > 3600)
+    char *end;
+    double from = strtod(text, &end), to = from;
+    if (end == text)
+        return false;
+    if (*end == '-') {
+        const char *second = end + 1;
+        to = strtod(second, &end);
+        if (end == second)
+            return false;
+    }
+    if (*end != '\0' || !(from >= 0 && to >= from && to <= 3600))
         return false;
     o->shop_min_ms = (int64_t)(from * 1000);
     o->shop_max_ms = (int64_t)(to * 1000);

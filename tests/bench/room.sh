@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # room.sh - for the waiting room's benchmarks: a Redis as production has it, one urr-queue with one worker, an
 # event. Sourced; sets NAME's server variables and removes everything at the exit.
 #   room_start [SETTING=VALUE...]   starts both; $redis_url, $port, $queue_pid

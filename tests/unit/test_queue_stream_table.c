@@ -45,11 +45,10 @@ static uint32_t walk(struct stream_table *t, uint32_t closing)
     while ((n = stream_table_step(t, list, BATCH)) > 0) {
         for (uint32_t i = 1; i < n; i++)
             assert_ptr_equal(list[i]->event, list[0]->event);
-        for (uint32_t i = 0; i < n; i++) {
-            if (i < closing)
-                stream_table_close(t, list[i]);
+        for (uint32_t i = 0; i < n && i < closing; i++)
+            stream_table_close(t, list[i]);
+        for (uint32_t i = 0; i < n; i++)
             stream_table_unpin(list[i]);
-        }
         met += n;
     }
     return met;
