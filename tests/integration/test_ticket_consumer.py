@@ -171,7 +171,7 @@ def test_duplicates_of_every_kind_count_once(w):
     """Each payment three times: beside itself, later in the batch, and after a restart from the log's start."""
     places = w.bulk(300)
     for reservation in places:
-        w.publish(w.pays(reservation), w.pays(reservation))
+        w.publish(w.pays(reservation), w.pays(reservation), wait=False)
     w.publish(*(w.pays(reservation) for reservation in places))
     consumer = w.start()
     w.drained()
@@ -195,7 +195,7 @@ def test_poison_one_in_ten(w):
         key = f"k{i}"
         if i % 10 != 9:
             good.append(reservation)
-            w.publish(w.pays(reservation), key=key)
+            w.publish(w.pays(reservation), key=key, wait=False)
             continue
         kind = (i // 10) % 4
         value, reason = [
@@ -204,7 +204,8 @@ def test_poison_one_in_ten(w):
             (json.dumps({"type": "PAYMENT_WONDERED", "paymentId": "x"}).encode(), "unknown_type"),
             (json.dumps(to_json(w.pays(reservation, user="evil"))).encode(), "database_refused")][kind]
         expected[key] = (value, reason)
-        w.publish(value, key=key, timestamp=1700000000000 + i, headers=[("trace", b"t%d" % i)])
+        w.publish(value, key=key, timestamp=1700000000000 + i, headers=[("trace", b"t%d" % i)], wait=False)
+    w.publish()
     consumer = w.start(CONSUMER_LINGER_MS="500")
     w.drained(60)
     letters = w.letters()
