@@ -18,7 +18,7 @@
 #include "runtime/json.h"
 #include "runtime/pg.h"
 
-enum { STEP_MS = 100, MAX_STEP = 500, COLUMN_BYTES = 64 << 20 };
+enum { STEP_MS = 100, MAX_STEP = 500, STEP_BYTES = 16 << 20, COLUMN_BYTES = 64 << 20 };
 
 enum column {
     NUMBER,
@@ -209,7 +209,7 @@ static int redrive_in(struct dlq *d, struct stage *stage, enum stage_database wh
         group = l->group;
         bool twin = goes_with_another(d, stage, i, &attempts);
         step_add(&step, l, !twin, attempts);
-        if (step.count < per_step)
+        if (step.count < per_step && step.columns[VALUE].bytes.len < STEP_BYTES)
             continue;
         rc = step_send(&step, pg, group, by, tally, &f);
         cli_progress_at(progress, tally->done + tally->twins + tally->already);

@@ -368,7 +368,6 @@ static int audited(struct rebuild *r, struct pg *pg, const struct cli_change *ch
                    const char *before, const char *word, struct fault *f)
 {
     char after[160];
-    (void)r;
     (void)snprintf(after, sizeof after, "{\"generation\":%d,\"step\":\"%s\"}", r->generation, word);
     return cli_audit(pg, change, before, after, f);
 }

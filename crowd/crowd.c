@@ -2,7 +2,6 @@
 #include "crowd/crowd.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +23,7 @@ enum {
     RETRY_MS = 1000,
     BOT_MS = 100,
     MAX_REFUSALS = 30,
-    LEAVE_EARLY_MS = 300,
-    WAVES = 3
+    LEAVE_EARLY_MS = 300
 };
 
 enum stage {
@@ -477,19 +475,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 /* The run ---------------------------------------------------------------------------------------
  */
 
-/* When user i of n comes, as a share of the arrival time. */
-static double arrival(enum crowd_curve curve, uint32_t i, uint32_t n)
-{
-    double share = (double)i / (double)n;
-    if (curve == CROWD_BURST)
-        return 0;
-    if (curve == CROWD_RAMP)
-        return share;
-    /* Three swells: the sum of what came grows fastest in the middle of each. */
-    double wave = floor(share * WAVES), inside = share * WAVES - wave;
-    return (wave + acos(1 - 2 * inside) / M_PI) / WAVES;
-}
-
 static void begin_user(struct crowd *c, uint32_t i)
 {
     struct user *u = &c->users[i];
@@ -507,7 +492,7 @@ static void begin_user(struct crowd *c, uint32_t i)
         u->sleep_at = 1 + (uint32_t)(draw(c) % 3);
     c->report.bots += u->bot;
     (void)evtimer_assign(&u->timer, c->o.wire.base, on_timer, u);
-    after(u, (int64_t)(arrival(c->o.curve, i, c->o.users) * (double)c->o.over_ms));
+    after(u, (int64_t)(crowd_arrival(c->o.curve, i, c->o.users) * (double)c->o.over_ms));
 }
 
 int crowd_new(const struct crowd_options *o, struct crowd **out, struct fault *f)

@@ -19,6 +19,8 @@ enum crowd_curve {
     CROWD_RAMP,  /* evenly over `over_ms` */
     CROWD_WAVE   /* three swells over `over_ms` */
 };
+/* When user i of n comes, as a share of `over_ms`. */
+double crowd_arrival(enum crowd_curve curve, uint32_t i, uint32_t n);
 
 struct crowd_options {
     const char *event;

@@ -11,6 +11,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "raw_redis.h"
 #include "bench_scripts.h"
 #include "runtime/buf.h"
 #include "runtime/clock.h"
@@ -45,34 +46,6 @@ static uint64_t next_member(uint64_t *next, uint64_t members)
 {
     *next += 7919;
     return *next % members;
-}
-
-static redisContext *raw_connection(const char *url_text)
-{
-    struct redis_url url;
-    struct fault f = {0};
-    if (redis_url_parse(url_text, &url, &f) != 0)
-        return NULL;
-    redisContext *c = redisConnect(url.host, url.port);
-    if (c && c->err) {
-        redisFree(c);
-        return NULL;
-    }
-    return c;
-}
-
-static bool take_replies(redisContext *c, int n)
-{
-    for (int i = 0; i < n; i++) {
-        void *reply = NULL;
-        if (redisGetReply(c, &reply) != REDIS_OK)
-            return false;
-        bool good = ((redisReply *)reply)->type != REDIS_REPLY_ERROR;
-        freeReplyObject(reply);
-        if (!good)
-            return false;
-    }
-    return true;
 }
 
 static int fill(const char *url, uint64_t members)

@@ -11,6 +11,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "raw_redis.h"
 #include "room_scripts.h"
 #include "runtime/clock.h"
 #include "runtime/fault.h"
@@ -24,37 +25,6 @@ static int die(const char *what)
 {
     (void)fprintf(stderr, "room_bench: %s\n", what);
     return 1;
-}
-
-static redisContext *connect_to(const char *text)
-{
-    struct redis_url url;
-    struct fault f = {0};
-    if (redis_url_parse(text, &url, &f) != 0)
-        return NULL;
-    redisContext *c = redisConnect(url.host, url.port);
-    if (c && c->err) {
-        redisFree(c);
-        return NULL;
-    }
-    return c;
-}
-
-static bool take_replies(redisContext *c, int n)
-{
-    for (int i = 0; i < n; i++) {
-        void *reply = NULL;
-        if (redisGetReply(c, &reply) != REDIS_OK)
-            return false;
-        const redisReply *r = reply;
-        bool good = r->type != REDIS_REPLY_ERROR;
-        if (!good)
-            (void)fprintf(stderr, "room_bench: %s\n", r->str);
-        freeReplyObject(reply);
-        if (!good)
-            return false;
-    }
-    return true;
 }
 
 /* The answer's text, to be freed; NULL: none. */
@@ -137,7 +107,7 @@ int main(int argc, char **argv)
     bool pipes = argc == 6 && strcmp(argv[1], "pipe") == 0;
     if ((!fills && !pipes) || members <= 0)
         return die("usage: fill URL EVENT MEMBERS | pipe URL EVENT MEMBERS SECONDS");
-    redisContext *c = connect_to(argv[2]);
+    redisContext *c = raw_connection(argv[2]);
     if (!c)
         return die("cannot connect to Redis");
     int code = fills ? fill(c, argv[3], members) : pipe_limit(c, argv[3], members, atoi(argv[5]));

@@ -6,6 +6,9 @@ import jwt
 import redis
 import requests
 
+from harness.daemon import Daemon
+from harness.stack import Stack
+
 USER_SECRET = base64.b64encode(b"the users' secret, at least 32 bytes").decode()
 ENTRY_SECRET = "the entry tokens' secret, 32 bytes or more"
 VWR_SECRET = "the first room's secret, 32 bytes or more"
@@ -81,3 +84,15 @@ def raw(daemon, text):
 
 __all__ = ["ENTRY_SECRET", "INTERNAL", "USER_SECRET", "VWR_SECRET", "Room", "bearer", "open_redis", "raw", "requests",
            "settings", "user_token"]
+
+
+def two_daemons(folder):
+    """A fixture's body: (stack, [urr-queue, urr-queue]) on one Redis; the log files go to folder."""
+    stack = Stack()
+    both = [Daemon("urr-queue", settings(stack.redis.url), str(folder / f"{n}.log"), "QUEUE_PORT").start()
+            for n in range(2)]
+    yield stack, both
+    for each in both:
+        each.kill()
+        assert not each.sanitizer_report()
+    stack.close()

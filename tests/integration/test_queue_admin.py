@@ -5,25 +5,15 @@ import time
 import pytest
 import requests
 
-from harness.daemon import Daemon
 from harness.process import eventually
-from harness.stack import Stack
-from queue_kit import INTERNAL, Room, bearer, settings
+from queue_kit import INTERNAL, Room, bearer, two_daemons
 
 ADMIN = bearer("op", "admin")
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    stack = Stack()
-    folder = tmp_path_factory.mktemp("admin")
-    both = [Daemon("urr-queue", settings(stack.redis.url), str(folder / f"{n}.log"), "QUEUE_PORT").start()
-            for n in range(2)]
-    yield stack, both
-    for each in both:
-        each.kill()
-        assert not each.sanitizer_report()
-    stack.close()
+    yield from two_daemons(tmp_path_factory.mktemp("admin"))
 
 
 @pytest.fixture

@@ -4,23 +4,13 @@ import time
 import jwt
 import pytest
 
-from harness.daemon import Daemon
 from harness.process import eventually
-from harness.stack import Stack
-from queue_kit import VWR_SECRET, Room, bearer, open_redis, settings
+from queue_kit import VWR_SECRET, Room, bearer, open_redis, two_daemons
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    stack = Stack()
-    folder = tmp_path_factory.mktemp("vwr")
-    both = [Daemon("urr-queue", settings(stack.redis.url), str(folder / f"{n}.log"), "QUEUE_PORT").start()
-            for n in range(2)]
-    yield stack, both
-    for each in both:
-        each.kill()
-        assert not each.sanitizer_report()
-    stack.close()
+    yield from two_daemons(tmp_path_factory.mktemp("vwr"))
 
 
 @pytest.fixture
